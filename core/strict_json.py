@@ -1,0 +1,135 @@
+"""JSON as the contract wants it: UTF-8, no NaN, no duplicate keys, bounded size and depth.
+
+Lone surrogates are replaced by U+FFFD, so that whatever was read can be written and shown.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+
+from meshtui.core.errors import InvalidInput
+
+MAX_BYTES = 1 << 20
+MAX_DEPTH = 100
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
+_SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
+
+
+def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    value = dict(pairs)
+    if len(value) != len(pairs):
+        seen: set[str] = set()
+        for key, _ in pairs:
+            if key in seen:
+                raise InvalidInput(f"duplicate key {key!r}", field=key)
+            seen.add(key)
+    return value
+
+
+def _constant(name: str) -> Any:
+    raise InvalidInput(f"{name} is not JSON")
+
+
+def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
+    """Raise :class:`InvalidInput` if ``value`` nests more than ``limit`` objects and arrays."""
+    level: list[Any] = [value]
+    depth = 0
+    while level:
+        below: list[Any] = []
+        containers = False
+        for item in level:
+            if isinstance(item, dict):
+                containers = True
+                below.extend(item.values())
+            elif isinstance(item, list):
+                containers = True
+                below.extend(item)
+        depth += containers
+        if depth > limit:
+            raise InvalidInput(f"nested more than {limit} deep")
+        level = below
+
+
+def clean_text(text: str) -> str:
+    """``text`` with every lone surrogate replaced by U+FFFD."""
+    return _SURROGATE.sub("\ufffd", text)
+
+
+def clean(value: Any) -> Any:
+    """``value`` with lone surrogates replaced in every key and string, however deep."""
+    if isinstance(value, str):
+        return clean_text(value)
+    if isinstance(value, dict):
+        return {clean_text(str(key)): clean(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    return value
+
+
+def loads(data: bytes | str, *, limit: int = MAX_BYTES, what: str = "JSON") -> Any:
+    """The value of JSON document ``data``.
+
+    Raises :class:`InvalidInput` for bytes that are not UTF-8 (a byte order mark is accepted), NaN or
+    Infinity, duplicate keys, more than ``limit`` bytes or more than 100 levels.
+    """
+    raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
+    if len(raw) > limit:
+        raise InvalidInput(f"{what} exceeds the {_size(limit)} limit")
+    try:
+        text = raw.decode("utf-8-sig", "surrogatepass" if isinstance(data, str) else "strict")
+    except UnicodeDecodeError as error:
+        raise InvalidInput(f"{what} is not UTF-8 (byte {error.start})") from None
+    try:
+        value = json.loads(text, object_pairs_hook=_pairs, parse_constant=_constant)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(
+            f"{what} is not valid: {error.msg} at line {error.lineno} column {error.colno}"
+        ) from None
+    except RecursionError:
+        raise InvalidInput(f"{what} is nested more than {MAX_DEPTH} deep") from None
+    except InvalidInput as error:
+        raise InvalidInput(f"{what} is not valid: {error}", field=error.field) from None
+    except ValueError:
+        # int() refuses numbers of more than 4,300 digits.
+        raise InvalidInput(f"{what} holds a number with too many digits") from None
+    # Depth is bounded by the bytes themselves: no document nests deeper than it has brackets.
+    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
+        try:
+            check_depth(value)
+        except InvalidInput as error:
+            raise InvalidInput(f"{what} is {error}") from None
+    if isinstance(data, str) or _SURROGATE_ESCAPE.search(raw):
+        value = clean(value)
+    return value
+
+
+def load_object(data: bytes | str, *, limit: int = MAX_BYTES, what: str = "JSON") -> dict[str, Any]:
+    """Like :func:`loads`, but anything except an object is refused."""
+    value = loads(data, limit=limit, what=what)
+    if not isinstance(value, dict):
+        raise InvalidInput(f"{what} is not an object")
+    return value
+
+
+def dumps(value: Any, *, indent: int | None = None) -> str:
+    """``value`` as JSON text with the characters themselves, not escapes; NaN is refused."""
+    separators = (",", ":") if indent is None else None
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+
+
+def dump_bytes(value: Any, *, indent: int | None = None) -> bytes:
+    """``value`` as UTF-8 JSON with a line end, lone surrogates replaced."""
+    return (dumps(value, indent=indent) + "\n").encode("utf-8", "replace")
+
+
+def dump_lines(values: Iterable[Any]) -> bytes:
+    """``values`` as JSON Lines."""
+    return b"".join(dump_bytes(value) for value in values)
+
+
+def _size(limit: int) -> str:
+    return f"{limit >> 20} MiB" if limit >= 1 << 20 else f"{limit} byte"

@@ -1,0 +1,1 @@
+"""Textual style sheets, shipped as package data and imported as ``meshtui.styles``."""
