@@ -274,13 +274,19 @@ class Index:
             if name is not None:
                 self.state.counts[name] = max(0, self.state.counts.get(name, 0) + change)
 
-    def added_result(self, name: str, status: str, replaced: str | None = None) -> None:
-        """Count a result that was just written (``replaced``: the status of the one it took the place of)."""
-        for value, change in ((status, 1), (replaced, -1)):
-            if value in ("done", "bad"):
-                self.state.done += change
-            elif value == "failed":
-                self.state.failed += change
+    def removed_result(self, status: str) -> None:
+        """Uncount a result that left ``results/``."""
+        self._count_result(status, -1)
+
+    def _count_result(self, status: str, change: int) -> None:
+        if status in ("done", "bad"):
+            self.state.done += change
+        elif status == "failed":
+            self.state.failed += change
+
+    def added_result(self, name: str, status: str) -> None:
+        """Count a result that was just written."""
+        self._count_result(status, 1)
         try:
             state = (self._paths.results / name).stat()
         except FileNotFoundError:

@@ -6,6 +6,7 @@ works on the same lane. A record is moved with one rename, so it is in exactly o
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -244,11 +245,20 @@ class Queue:
             return self.shift_locked(index, record, source, target, name=name)
 
     def shift_locked(
-        self, index: Index, record: Record, source: str, target: str, *, name: str | None = None
+        self,
+        index: Index,
+        record: Record,
+        source: str,
+        target: str,
+        *,
+        name: str | None = None,
+        durable: bool = True,
     ) -> Record:
         """Like :meth:`shift`, for a caller who holds the queue already."""
         new_name = name or record.name
-        storage.move(self.paths.folder(source) / record.name, self.paths.folder(target) / new_name)
+        storage.move(
+            self.paths.folder(source) / record.name, self.paths.folder(target) / new_name, durable=durable
+        )
         index.moved(source, target)
         if source == "pending":
             self._left_pending(index, record.name)
@@ -326,7 +336,8 @@ class Queue:
 
     def _quarantine(self, index: Index, folder: str, name: str, reason: str) -> str:
         storage.make_dir(self.paths.quarantine)
-        target = name
+        # The reason's name is longer than the entry's, and a name holds 255 bytes.
+        target = name if len(os.fsencode(name)) <= 230 else f"{name[:70]}.{secrets.token_hex(3)}"
         while (self.paths.quarantine / target).exists() or (self.paths.quarantine / target).is_symlink():
             target = f"{name}.{secrets.token_hex(3)}"
         note = {"name": target, "folder": folder, "reason": reason, "at": iso(self._clock.now_ms())}
