@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +44,8 @@ class Queue:
     def __init__(self, paths: LanePaths, clock: Clock) -> None:
         self.paths = paths
         self._clock = clock
+        self.depth = 0
+        """How many were pending when this object last let go of the queue."""
 
     # -- the lock -----------------------------------------------------------------------------------
 
@@ -67,6 +69,7 @@ class Queue:
                 try:
                     yield index
                 finally:
+                    self.depth = index.state.counts.get("pending", 0)
                     index.save()
             finally:
                 if enqueuing:
@@ -404,13 +407,6 @@ class Queue:
         reason = self.paths.quarantine / f"{name}.reason.json"
         if reason.exists():
             storage.move(reason, dropped / f"{target}.reason.json")
-
-    # -- counting -----------------------------------------------------------------------------------
-
-    def with_index(self, act: Callable[[Index], None]) -> None:
-        """Run ``act`` while the queue is held."""
-        with self.locked() as index:
-            act(index)
 
 
 def _clash(envelope_id: str, other: str) -> str:

@@ -57,14 +57,9 @@ class LaneFiles:
 
     def write_status(self) -> None:
         """Write ``loop.json`` with the queue's depth as it is now."""
-        depth = 0
-
-        def count(index: Index) -> None:
-            nonlocal depth
-            depth = index.state.counts.get("pending", 0)
-
-        self.queue.with_index(count)
-        self.status.write(depth)
+        with self.queue.locked():
+            pass
+        self.status.write(self.queue.depth)
 
     def note(self, event: str, subject: str, **data: Any) -> None:
         """Journal an event; what is ``None`` is left out."""
