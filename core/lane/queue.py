@@ -231,7 +231,7 @@ class Queue:
             try:
                 return load_record(self.paths.active / name)
             except InvalidInput as error:
-                self._quarantine(index, "active", name, str(error))
+                self.quarantine_locked(index, "active", name, str(error))
                 raise
 
     def _left_pending(self, index: Index, name: str) -> None:
@@ -300,7 +300,7 @@ class Queue:
                 except FileNotFoundError:
                     continue
                 except InvalidInput as error:
-                    self._quarantine(index, "pending", name, str(error))
+                    self.quarantine_locked(index, "pending", name, str(error))
                     bad.append(name)
                     continue
                 index.moved("pending", "withdrawn")
@@ -335,9 +335,10 @@ class Queue:
     def quarantine(self, folder: str, name: str, reason: str) -> str:
         """Set an unreadable entry of ``folder`` aside with the reason; its name in ``quarantine/``."""
         with self.locked() as index:
-            return self._quarantine(index, folder, name, reason)
+            return self.quarantine_locked(index, folder, name, reason)
 
-    def _quarantine(self, index: Index, folder: str, name: str, reason: str) -> str:
+    def quarantine_locked(self, index: Index, folder: str, name: str, reason: str) -> str:
+        """Like :meth:`quarantine`, for a caller who holds the queue already."""
         storage.make_dir(self.paths.quarantine)
         # The reason's name is longer than the entry's, and a name holds 255 bytes.
         target = name if len(os.fsencode(name)) <= 230 else f"{name[:70]}.{secrets.token_hex(3)}"
