@@ -120,7 +120,7 @@ def resolve(program: str, env: Mapping[str, str]) -> str:
         if not folder.startswith("/"):
             continue
         candidate = f"{folder}/{program}"
-        if os.access(candidate, os.X_OK) and not os.path.isdir(candidate):
+        if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
             return candidate
     return program
 
