@@ -88,7 +88,7 @@ until printf '{"code":%d,"ended_at":"%s"}\n' "$_meshtui_code" "$_meshtui_ended" 
     && [ -w "$_meshtui_dir" ] && [ ! -d "$_meshtui_dir/exit.json" ]; do
     sleep 1
 done 2>/dev/null
-exec "$_meshtui_mv" -f "$_meshtui_dir/.exit.json.tmp" "$_meshtui_dir/exit.json" 2>/dev/null
+LC_ALL=C exec "$_meshtui_mv" -f "$_meshtui_dir/.exit.json.tmp" "$_meshtui_dir/exit.json" 2>/dev/null
 """
 
 _DEFAULT_SIGNALS = (
