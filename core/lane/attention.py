@@ -12,16 +12,15 @@ from meshtui.core.view import Attention, Exit, LaneView, Row
 MOST_FAILED = 50
 
 
-def attention_of(view: LaneView, paths: LanePaths, history: bool) -> tuple[Attention, ...]:
+def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
     """The items for ``view``: what stands still first, then what ended badly, newest first."""
     where = f"--run-dir {quote(str(view.run_dir))}"
     items = [_dead(view, where)] if view.state == "dead" else []
     items += [_parked(row, paths, where) for row in view.stalled]
     items += [_quarantined(row, where) for row in view.quarantined]
-    if history:
-        bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
-        ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
-        items += [_ended_badly(row, where) for row in ended[:MOST_FAILED] if row.loaded]
+    bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
+    ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
+    items += [_ended_badly(row, where) for row in ended[:MOST_FAILED] if row.loaded]
     return tuple(items)
 
 

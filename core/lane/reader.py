@@ -17,9 +17,16 @@ from meshtui.core.calls import Call
 from meshtui.core.clock import Clock, SystemClock, from_iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import JournalFollower
-from meshtui.core.lane.attention import attention_of
+from meshtui.core.lane.attention import MOST_FAILED, attention_of
 from meshtui.core.lane.create import lane_id_of
-from meshtui.core.lane.index import Outcomes, folder_times, list_records, read_state, tally
+from meshtui.core.lane.index import (
+    IndexState,
+    Outcomes,
+    folder_times,
+    list_records,
+    read_state,
+    tally,
+)
 from meshtui.core.lane.lease import Holder, holder
 from meshtui.core.lane.poll import FolderPoll
 from meshtui.core.lane.rows import finished_row, read_object, record_row, unread_row
@@ -119,8 +126,10 @@ class RecordFolder:
 class FinishedRows:
     """The newest finished envelopes, done and failed, from their results."""
 
-    def __init__(self, run_dir: RunDir) -> None:
+    def __init__(self, run_dir: RunDir, *, only_bad: bool) -> None:
         self._paths = run_dir.lane
+        self._only_bad = only_bad
+        self._most = MOST_FAILED if only_bad else HISTORY_ROWS
         self._outcomes = Outcomes(self._paths)
         self._results_poll = FolderPoll(self._paths.results)
         self._claimed_poll = FolderPoll(self._paths.claimed)
@@ -131,7 +140,7 @@ class FinishedRows:
         self._complete = False
         self.done: tuple[Row, ...] = ()
         self.failed: tuple[Row, ...] = ()
-        self.counts = (0, 0)
+        self.counts = (0, 0, 0)
 
     def refresh(self, budget: Budget) -> None:
         """Bring rows and counts up to date."""
@@ -158,7 +167,9 @@ class FinishedRows:
         self._complete = True
         for name, stamp in newest:
             into, section = (done, "done") if stamp[2] in ("done", "bad") else (failed, "failed")
-            if stamp[2] not in ("done", "bad", "failed") or len(into) >= HISTORY_ROWS:
+            if stamp[2] not in ("done", "bad", "failed") or len(into) >= self._most:
+                continue
+            if self._only_bad and stamp[2] == "done":
                 continue
             row = self._row(name, stamp, "done" if section == "done" else "failed", budget)
             if row.loaded:
@@ -184,7 +195,11 @@ class FinishedRows:
 
 
 class LaneReader:
-    """Reads one lane. ``refresh`` belongs to one thread; ``detail`` may be called from any."""
+    """Reads one lane. ``refresh`` belongs to one thread; ``detail`` may be called from any.
+
+    Without ``history`` the rows of what is done are left out, and results are only looked at when the
+    index does not know that none of them ended badly: for one snapshot of a lane with a long past.
+    """
 
     def __init__(self, run_dir: RunDir, *, clock: Clock | None = None, history: bool = True) -> None:
         self._run_dir = run_dir
@@ -195,11 +210,11 @@ class LaneReader:
         self._active = RecordFolder(self._paths.active, "active", restat=True)
         self._stalled = RecordFolder(self._paths.stalled, "stalled")
         self._withdrawn = RecordFolder(self._paths.withdrawn, "withdrawn")
-        self._finished = FinishedRows(run_dir)
+        self._finished = FinishedRows(run_dir, only_bad=not history)
         self._journal = JournalFollower(run_dir.events, JOURNAL_ROWS)
         self._quarantine_poll = FolderPoll(self._paths.quarantine)
         self._quarantined: tuple[Row, ...] = ()
-        self._batch_names: list[str] = []
+        self._index: IndexState | None = None
 
     def refresh(self, *, budget: int = 500, thorough: bool = False, pending_limit: int | None = None) -> LaneView:
         """The lane as it is now, reading at most ``budget`` files that are new.
@@ -216,7 +231,8 @@ class LaneReader:
                 folder.forget()
             folder.refresh(reads, limit=pending_limit if folder is self._pending else None)
         self._refresh_quarantine()
-        if self._history:
+        self._index = None if self._history else self._valid_index()
+        if self._index is None or self._index.failed or self._index.bad:
             self._finished.refresh(reads)
         self._journal.refresh()
         return self._view(complete=not reads.exhausted)
@@ -225,7 +241,6 @@ class LaneReader:
         status = read_object(self._paths.status) or {}
         held = holder(self._paths, self._clock)
         pending = self._with_batches(self._pending.rows)
-        counts, exact = self._counts(len(pending))
         stall_counts = _stall_counts(status)
         active = self._active.rows
         view = LaneView(
@@ -245,14 +260,13 @@ class LaneReader:
             stalled=tuple(_with_stalls(row, stall_counts) for row in self._stalled.rows),
             withdrawn=self._withdrawn.rows[::-1][:HISTORY_ROWS],
             quarantined=self._quarantined,
-            counts=counts,
-            counts_exact=exact,
+            counts=self._counts(len(pending)),
             complete=complete,
             depth_history=self._depths(),
             warnings=self._warnings(),
             journal=self._journal.events,
         )
-        return replace(view, attention=attention_of(view, self._paths, self._history))
+        return replace(view, attention=attention_of(view, self._paths))
 
     # -- parts --------------------------------------------------------------------------------------
 
@@ -269,33 +283,31 @@ class LaneReader:
             return state
         return "running" if held.alive else "waiting"
 
-    def _counts(self, pending: int) -> tuple[Counts, bool]:
-        state = None if self._history else read_state(self._paths)
-        times = folder_times(self._paths) if state is not None else {}
-        if state is not None and state.mtimes.get("results") == times["results"]:
-            done, failed = state.done, state.failed
+    def _valid_index(self) -> IndexState | None:
+        """The index on disk, if no folder of finished work changed since it was saved."""
+        state = read_state(self._paths)
+        if state is None:
+            return None
+        times = folder_times(self._paths)
+        same = all(state.mtimes.get(name) == times[name] for name in ("results", "claimed"))
+        return state if same else None
+
+    def _counts(self, pending: int) -> Counts:
+        if self._index is not None:
+            done, failed = self._index.done, self._index.failed
+            claimed = self._index.counts.get("claimed", 0)
         else:
-            if not self._history:
-                self._finished.refresh(Budget(0))
-            done, failed = self._finished.counts
-        if state is not None and state.mtimes.get("claimed") == times["claimed"]:
-            claimed = state.counts.get("claimed", 0)
-        elif self._history:
+            done, failed, _ = self._finished.counts
             claimed = self._finished.claimed_count
-        else:
-            claimed = len(list_records(self._paths.claimed))
-        return (
-            Counts(
-                pending=pending,
-                active=len(self._active.names),
-                claimed=claimed,
-                stalled=len(self._stalled.names),
-                withdrawn=len(self._withdrawn.names),
-                quarantined=len(self._quarantined),
-                done=done,
-                failed=failed,
-            ),
-            True,
+        return Counts(
+            pending=pending,
+            active=len(self._active.names),
+            claimed=claimed,
+            stalled=len(self._stalled.names),
+            withdrawn=len(self._withdrawn.names),
+            quarantined=len(self._quarantined),
+            done=done,
+            failed=failed,
         )
 
     def _with_batches(self, pending: tuple[Row, ...]) -> tuple[Row, ...]:
