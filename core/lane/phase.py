@@ -37,7 +37,6 @@ from meshtui.core.models.result import make_result
 
 EngineFactory = Callable[[str], Engine]
 STDERR_TAIL = 64 << 10
-DEFAULT_ENGINE = "claude"
 
 
 class PastDeadline(Exception):
@@ -101,7 +100,7 @@ class Settings:
 
     def engine_for(self, envelope: Mapping[str, Any]) -> str:
         """Which engine runs an envelope: its own, else the flag's, else the lane's, else claude."""
-        return engine_of(dict(envelope)) or self.engine or self.config.lane.engine or DEFAULT_ENGINE
+        return engine_of(dict(envelope)) or self.engine or self.config.lane.engine
 
     def directory_for(self, envelope: Mapping[str, Any]) -> Path:
         """Where a phase runs."""
@@ -147,9 +146,7 @@ class Phases:
         call_id = new_call_id(now, record.envelope_id, "run")
         request = EngineRequest(
             role="run",
-            prompt=build_prompt(
-                envelope, deadline_at_ms=deadline, run_dir=self._files.run_dir.root
-            ),
+            prompt=build_prompt(envelope, deadline_at_ms=deadline, run_dir=self._files.run_dir.root),
             cwd=directory,
             session_id=session,
             model=envelope.get("model"),

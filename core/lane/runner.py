@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meshtui.core.calls import Call, Waker, EndReason
+from meshtui.core.calls import Call, EndReason, Waker
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
