@@ -308,6 +308,11 @@ class OsLock:
         """Whether this object holds the lock."""
         return self._fd is not None
 
+    def fileno(self) -> int:
+        """The descriptor that holds the lock; a process that inherits it holds the lock as well."""
+        assert self._fd is not None, "the lock is not held"
+        return self._fd
+
     def try_acquire(self) -> bool:
         """Take the lock if nobody holds it."""
         assert self._fd is None, "an OsLock is taken once at a time"

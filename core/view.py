@@ -22,7 +22,9 @@ SECTIONS: tuple[Section, ...] = (
 )
 
 LaneState = Literal["waiting", "running", "parked", "stopped", "failed", "paused", "dead"]
-AttentionKind = Literal["parked", "failed", "blocked", "handoff", "quarantined", "dead", "limit", "budget", "survivor"]
+AttentionKind = Literal[
+    "parked", "failed", "blocked", "handoff", "quarantined", "dead", "limit", "budget", "survivor"
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,25 @@
+"""Calls: the one way meshtui starts programs for work, follows them, adopts them and ends them."""
+
+from meshtui.core.calls.call import Call, CallExit, CallState, Ending, EndReason
+from meshtui.core.calls.ending import EndReport
+from meshtui.core.calls.output import OutputFollower, read_tail, tail_text
+from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallRole, CallSpec, new_call_id, scrubbed_environment
+from meshtui.core.calls.wake import Waker
+
+__all__ = [
+    "CALL_ID_VARIABLE",
+    "Call",
+    "CallExit",
+    "CallRole",
+    "CallSpec",
+    "CallState",
+    "EndReason",
+    "EndReport",
+    "Ending",
+    "OutputFollower",
+    "Waker",
+    "new_call_id",
+    "read_tail",
+    "scrubbed_environment",
+    "tail_text",
+]

@@ -1,0 +1,467 @@
+"""A call: one program with its own folder, that belongs to the run directory and not to who started it.
+
+Whoever opens the folder sees the same call: the one who started it, the runner that comes after a crash, a
+command that ends it. ``exit.json`` says that it ended; until then the lock that the wrapper and the program
+inherited says that it lives; a call with neither is lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import select
+import signal
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from meshtui.core import identity, storage, strict_json
+from meshtui.core.calls import wrapper
+from meshtui.core.calls.ending import GRACE, WRAPPER, Ender, EndReport
+from meshtui.core.calls.processes import Circle, Member, find, no_wrap_since, started_ms
+from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallSpec
+from meshtui.core.clock import Clock, SystemClock, from_iso, iso
+from meshtui.core.errors import InvalidInput, WorkFailed
+from meshtui.core.identity import ProcessIdentity
+from meshtui.core.run_dir import RunDir
+
+CallState = Literal["starting", "running", "ended", "lost"]
+EndReason = Literal["deadline", "killed", "stopped", "budget", "limit", "output"]
+
+_CALL_ID = re.compile(r"\d{1,20}-[A-Za-z0-9._-]{0,80}-(?:run|maker|checker|arbiter|gate)-[0-9a-f]{8}")
+_SHORT_LIFE = 0.25
+"""Seconds in which process numbers cannot have gone all the way round."""
+_FIRST_PAUSE = 0.001
+_LONGEST_PAUSE = 0.05
+_READ_LIMIT = 1 << 16
+
+
+class Wakeable(Protocol):
+    """Something with a descriptor that turns readable to interrupt a wait, e.g. a ``Waker``."""
+
+    def fileno(self) -> int: ...
+
+
+@dataclass(frozen=True, slots=True)
+class CallExit:
+    """How the program ended."""
+
+    code: int
+    """As the shell reports it: 128+n may mean signal n."""
+    ended_at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Why a call is being ended, or was."""
+
+    reason: str
+    by: str
+    at_ms: int
+
+
+class Call:
+    """One call; every method may be used from any thread, of this object by one at a time."""
+
+    def __init__(self, folder: Path, *, clock: Clock) -> None:
+        self.folder = folder
+        self._clock = clock
+        self._pid: int | None = None
+        self._began: float | None = None
+        self._pidfd: int | None = None
+        self._watchable = True
+
+    @classmethod
+    def start(cls, run_dir: RunDir, spec: CallSpec, *, clock: Clock | None = None) -> Call:
+        """Make the call's folder and start its program.
+
+        A call whose end was requested before it began is not started; it is ``ended`` without an exit.
+        Raises :class:`InvalidInput` for a working directory or a command line that cannot be used, and
+        :class:`StorageError`. A program that cannot be executed ends its call with 126 or 127.
+        """
+        clock = clock or SystemClock()
+        _check(spec)
+        calls = Path(os.path.abspath(run_dir.calls))  # noqa: PTH100 - resolve() would follow symlinks
+        storage.make_dirs(calls)
+        call = cls(calls / spec.call_id, clock=clock)
+        storage.make_dir(call.folder)
+        now_ms = clock.now_ms()
+        lock = storage.OsLock(call.lock_path, what=f"call {spec.call_id}")
+        lock.acquire(5.0)
+        try:
+            storage.write_new(call.folder / "call.json", _about(spec, now_ms), durable=False)
+            storage.write_new(call.prompt_path, spec.prompt, durable=False)
+            # Made here and not by the wrapper, whose umask is the user's.
+            storage.write_new(call.folder / "process.json", b"", durable=False)
+            if call.ending() is None:
+                call._launch(spec, now_ms, lock.fileno())
+        finally:
+            lock.release()
+        return call
+
+    @classmethod
+    def attach(cls, run_dir: RunDir, call_id: str, *, clock: Clock | None = None) -> Call:
+        """The call of that name, whoever started it; it need not exist (it is ``lost`` then).
+
+        Raises :class:`InvalidInput` for what is not a call's name.
+        """
+        if not _CALL_ID.fullmatch(call_id):
+            raise InvalidInput(f"not a call: {call_id!r}", field="call")
+        return cls(
+            Path(os.path.abspath(run_dir.calls)) / call_id,  # noqa: PTH100 - resolve() would follow symlinks
+            clock=clock or SystemClock(),
+        )
+
+    @property
+    def call_id(self) -> str:
+        """The call's name."""
+        return self.folder.name
+
+    @property
+    def stdout(self) -> Path:
+        """What the program wrote: its reply."""
+        return self.folder / "stdout.log"
+
+    @property
+    def stderr(self) -> Path:
+        return self.folder / "stderr.log"
+
+    @property
+    def prompt_path(self) -> Path:
+        return self.folder / "prompt.txt"
+
+    @property
+    def lock_path(self) -> Path:
+        return self.folder / "call.lock"
+
+    @property
+    def exit_path(self) -> Path:
+        return self.folder / "exit.json"
+
+    @property
+    def ending_path(self) -> Path:
+        return self.folder / "ending.json"
+
+    def about(self) -> dict[str, Any] | None:
+        """``call.json``; ``None`` if it is missing or damaged."""
+        return _read(self.folder / "call.json", limit=strict_json.MAX_BYTES)
+
+    def process(self) -> ProcessIdentity | None:
+        """The wrapper's identity, ``None`` until it has written it down."""
+        return ProcessIdentity.from_json(_read(self.folder / "process.json"))
+
+    def state(self) -> CallState:
+        """Whether the call is starting, runs, has ended, or is lost.
+
+        One that was to be ended and of which nothing runs has ended, with or without an exit status.
+        """
+        if self._has_exit():
+            self._reap()
+            return "ended"
+        if storage.is_locked(self.lock_path):
+            return "running" if self.process() is not None else "starting"
+        # It may have ended between the two questions.
+        if self._has_exit() or self._complete() or self.ending() is not None:
+            self._reap()
+            return "ended"
+        self._reap()
+        return "lost"
+
+    def exit(self) -> CallExit | None:
+        """How the program ended; ``None`` while it runs, and where that is not known."""
+        value = _read(self.exit_path)
+        if value is None:
+            return None
+        code, ended = value.get("code"), from_iso(value.get("ended_at"))
+        if not isinstance(code, int) or isinstance(code, bool) or ended is None:
+            return None
+        return CallExit(code, ended)
+
+    def ending(self) -> Ending | None:
+        """Why somebody ends or ended this call; ``None`` if nobody did."""
+        value = _read(self.ending_path)
+        if value is None:
+            return None
+        at_ms = from_iso(value.get("at"))
+        return Ending(str(value.get("reason", "killed")), str(value.get("by", "")), at_ms or 0)
+
+    def wait(self, timeout: float, wake: Wakeable | None = None) -> bool:
+        """Wait up to ``timeout`` seconds or until ``wake`` is readable; whether the call lives no more.
+
+        Then :meth:`state` is ``ended`` or ``lost``. Takes no processor time where the system can watch a
+        process (Linux); elsewhere the exit status is looked for every 50 ms at most.
+        """
+        end = time.monotonic() + timeout
+        pause = _FIRST_PAUSE
+        while True:
+            watched = self._watch()
+            if watched is None and self.state() in ("ended", "lost"):
+                return True
+            left = max(0.0, end - time.monotonic())
+            ready = _poll([watched, wake], left if watched is not None else min(left, pause))
+            if watched is not None and watched in ready:
+                # From here on only the lock can tell: a killed wrapper leaves its program behind.
+                self._watchable = False
+                self.close()
+                continue
+            if wake is not None and wake.fileno() in ready:
+                return self._watch() is None and self.state() in ("ended", "lost")
+            if time.monotonic() >= end:
+                return self._watch() is None and self.state() in ("ended", "lost")
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+    def request_end(self, reason: EndReason, by: str) -> Ending:
+        """Write down, to survive a power cut, that the call is to be ended; the first reason stays."""
+        content = {"reason": reason, "by": by, "at": iso(self._clock.now_ms())}
+        try:
+            storage.create(self.ending_path, strict_json.dump_bytes(content))
+        except FileExistsError:
+            pass
+        except FileNotFoundError:
+            # It has not been started yet, and now will not be.
+            storage.make_dirs(self.folder)
+            return self.request_end(reason, by)
+        ending = self.ending()
+        if ending is None:
+            raise WorkFailed(f"{self.ending_path}: cannot be read back; remove it and try again")
+        return ending
+
+    def end(self, reason: EndReason, by: str, *, grace: float = GRACE) -> EndReport:
+        """End the call and everything that belongs to it; returns as soon as nothing is left.
+
+        A call that ended by itself gets no ``ending.json`` and only what it left behind is ended. A
+        wrapper that cannot write down the exit status (full disk) is ended too in the end.
+        """
+        if not self._has_exit():
+            self.request_end(reason, by)
+        identity_ = self._settled()
+        if identity_ is not None and identity.presence(identity_) == "unknown":
+            return EndReport(False, (f"process {identity_.pid} on {identity_.host or 'another host'}",))
+        ender = Ender(self._circle(), self._wrapper, thorough=True)
+        left = ender.run(grace)
+        if not left and not self.wait(WRAPPER) and (leader := self._wrapper()) is not None:
+            leader.send(signal.SIGKILL)
+            self.wait(WRAPPER)
+        survivors = tuple(str(member) for member in left)
+        lives = self.state() in ("starting", "running")
+        if lives and not survivors:
+            survivors = (f"a process that holds {self.lock_path}",)
+        return EndReport(not survivors, survivors, ender.found)
+
+    def sweep(self, *, grace: float = GRACE) -> tuple[str, ...]:
+        """End what a call that lives no more left running and return its names; cheap if nothing.
+
+        What even SIGKILL did not end is named with ``still running``.
+        """
+        circle = self._circle()
+        ender = Ender(circle, self._wrapper, thorough=False)
+        if not ender.scan():
+            return ()
+        ender.thorough = True
+        left = {str(member) for member in ender.run(grace)}
+        return tuple(f"{name}: still running" if name in left else name for name in ender.found)
+
+    def close(self) -> None:
+        """Give back what watching the call takes; it goes on, and may be watched again."""
+        if self._pidfd is not None:
+            os.close(self._pidfd)
+            self._pidfd = None
+
+    def __del__(self) -> None:
+        self.close()
+
+    def _launch(self, spec: CallSpec, now_ms: int, lock_fd: int) -> None:
+        env = {**spec.env, CALL_ID_VARIABLE: spec.call_id}
+        opened: list[int] = []
+        try:
+            opened.append(os.open(self.prompt_path, os.O_RDONLY | os.O_CLOEXEC))
+            opened.append(storage.open_log(self.stdout))
+            opened.append(storage.open_log(self.stderr))
+            self._began = time.monotonic()
+            self._pid = wrapper.spawn(
+                self.folder, spec.argv, spec.cwd, env, now_ms=now_ms, fds=(*opened, lock_fd)
+            )
+        except OSError as error:
+            if error.errno == errno.E2BIG:
+                raise InvalidInput(
+                    "the command and its environment are too long for this system; "
+                    "hand long text over in the prompt",
+                    field="argv",
+                ) from error
+            raise WorkFailed(f"cannot start {wrapper.SHELL}: {error.strerror or error}") from error
+        finally:
+            for fd in opened:
+                os.close(fd)
+        _children.add(self.folder, self._pid)
+
+    def _has_exit(self) -> bool:
+        return self.exit_path.exists()
+
+    def _complete(self) -> bool:
+        """Give a finished exit status its name where the wrapper died before it could."""
+        temporary = self.folder / wrapper.EXIT_TEMPORARY
+        if _read(temporary) is None:
+            return False
+        try:
+            storage.move(temporary, self.exit_path, durable=False)
+        except FileNotFoundError:
+            return self._has_exit()
+        return True
+
+    def _settled(self) -> ProcessIdentity | None:
+        """The wrapper's identity, waited for while the call is starting."""
+        end = time.monotonic() + 1.0
+        while self.state() == "starting" and time.monotonic() < end:
+            time.sleep(_FIRST_PAUSE)
+        return self.process()
+
+    def _wrapper(self) -> Member | None:
+        """The wrapper's process while it runs."""
+        who = self.process()
+        if who is None:
+            return find(self._pid) if self._pid is not None and _children.has(self.folder) else None
+        if identity.presence(who) != "alive":
+            return None
+        member = find(who.pid)
+        if member is None or who.process_started_at is None:
+            return None
+        return member if abs(member.started - who.process_started_at) <= 1.0 else None
+
+    def _circle(self) -> Circle:
+        who = self.process()
+        if who is None and self._pid is not None and _children.has(self.folder):
+            return Circle(self.call_id, self._pid, lambda started: True)
+        if who is None or identity.presence(who) == "unknown" or _other_boot(who):
+            return Circle(self.call_id, None, lambda started: False)
+        if self._wrapper() is not None:
+            return Circle(self.call_id, who.pid, lambda started: True)
+        ended = self.exit()
+        limit = ended.ended_at_ms if ended is not None else 0
+        now_ms = SystemClock().now_ms()
+        short = self._began is not None and time.monotonic() - self._began < _SHORT_LIFE
+        return Circle(
+            self.call_id,
+            who.pid,
+            # Its number cannot have been given out again before it ended.
+            lambda started: started_ms(started, now_ms) <= limit,
+            above=who.pid if short and no_wrap_since(who.pid) else 0,
+        )
+
+    def _watch(self) -> int | None:
+        """A descriptor that turns readable when the wrapper is gone; ``None`` where there is none."""
+        if self._pidfd is not None or not self._watchable:
+            return self._pidfd
+        if not hasattr(os, "pidfd_open"):
+            self._watchable = False
+            return None
+        own = _children.has(self.folder) and self._pid is not None
+        who = None if own else self.process()
+        if not own and (who is None or identity.presence(who) != "alive"):
+            return None
+        pid = self._pid if own else who.pid if who is not None else None
+        assert pid is not None
+        try:
+            fd = os.pidfd_open(pid)
+        except OSError:
+            return None
+        # Asked again once the descriptor holds the process: the number may have been given out anew.
+        if who is not None and identity.presence(who) != "alive":
+            os.close(fd)
+            return None
+        self._pidfd = fd
+        return fd
+
+    def _reap(self) -> None:
+        _children.reap()
+
+
+class _Children:
+    """The wrappers that this process started and has yet to reap."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pids: dict[Path, int] = {}
+
+    def add(self, folder: Path, pid: int) -> None:
+        self.reap()
+        with self._lock:
+            self._pids[folder] = pid
+
+    def has(self, folder: Path) -> bool:
+        with self._lock:
+            return folder in self._pids
+
+    def reap(self) -> None:
+        """Reap those that have ended."""
+        with self._lock:
+            for folder, pid in list(self._pids.items()):
+                try:
+                    gone = os.waitpid(pid, os.WNOHANG)[0] != 0
+                except ChildProcessError:
+                    gone = True
+                if gone:
+                    del self._pids[folder]
+
+
+_children = _Children()
+
+
+def _check(spec: CallSpec) -> None:
+    if not _CALL_ID.fullmatch(spec.call_id):
+        raise InvalidInput(f"not a call's name: {spec.call_id!r}", field="call")
+    if not spec.argv or not spec.argv[0] or spec.argv[0].startswith("-"):
+        raise InvalidInput("the command names no program", field="argv")
+    if not spec.cwd.is_absolute():
+        raise InvalidInput(f"the working directory is not absolute: {str(spec.cwd)!r}", field="cwd")
+    texts = [*spec.argv, str(spec.cwd), *spec.env.keys(), *spec.env.values()]
+    try:
+        hostile = any(b"\0" in os.fsencode(text) for text in texts)
+    except UnicodeEncodeError:
+        hostile = True
+    if hostile:
+        raise InvalidInput("a command, working directory or variable holds a NUL or half a character")
+    if not spec.cwd.is_dir():
+        raise InvalidInput(
+            f"no such working directory: {str(spec.cwd)!r}; make it or name another", field="cwd"
+        )
+
+
+def _about(spec: CallSpec, now_ms: int) -> bytes:
+    return strict_json.dump_bytes(
+        {
+            "call_id": spec.call_id,
+            "subject": spec.subject,
+            "role": spec.role,
+            "engine": spec.engine,
+            "argv": list(spec.argv),
+            "cwd": str(spec.cwd),
+            "session_id": spec.session_id,
+            "attempt": spec.attempt,
+            "started_at": iso(now_ms),
+            "deadline_at": None if spec.deadline_at_ms is None else iso(spec.deadline_at_ms),
+        }
+    )
+
+
+def _read(path: Path, *, limit: int = _READ_LIMIT) -> dict[str, Any] | None:
+    """The object in ``path``; ``None`` if it is missing or not whole yet."""
+    try:
+        return strict_json.load_object(storage.read_bytes(path, limit=limit))
+    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, InvalidInput):
+        return None
+
+
+def _other_boot(who: ProcessIdentity) -> bool:
+    return who.boot_id is not None and who.boot_id != identity.boot_id()
+
+
+def _poll(watched: list[int | Wakeable | None], timeout: float) -> list[int]:
+    """Which of ``watched`` are readable within ``timeout`` seconds."""
+    poller = select.poll()
+    for item in watched:
+        if item is not None:
+            poller.register(item, select.POLLIN)
+    return [fd for fd, _ in poller.poll(timeout * 1000)]

@@ -1,0 +1,241 @@
+"""Which processes belong to a call, and signals for exactly those.
+
+A process belongs to a call when it carries the call's id in its environment, wherever it went, or is in the
+session that the wrapper leads; where environments are not shown, or were cleared, also when it descends
+from one that does. Pids are checked against start times before a signal, since numbers are given out again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from meshtui.core import identity
+from meshtui.core.calls.spec import CALL_ID_VARIABLE
+
+_LINUX = sys.platform.startswith("linux")
+_ENVIRONMENT_PIECE = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A process of a call."""
+
+    pid: int
+    started: float
+    name: str
+    """Its program's short name, control characters replaced."""
+
+    @property
+    def alive(self) -> bool:
+        """Whether this very process still runs; one that only waits to be reaped does not."""
+        return identity.started_at(self.pid) == self.started
+
+    @property
+    def group(self) -> int:
+        """Its process group, -1 once it is gone."""
+        try:
+            return os.getpgid(self.pid)
+        except OSError:
+            return -1
+
+    def send(self, number: int) -> None:
+        """Send signal ``number`` if it still runs and may be signalled."""
+        if not self.alive:
+            return
+        try:
+            os.kill(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            # Gone just now; or another user's, which shows as a survivor.
+            return
+
+    def __str__(self) -> str:
+        return f"{self.name} (pid {self.pid})"
+
+
+@dataclass(frozen=True, slots=True)
+class Circle:
+    """How to recognise the processes of one call."""
+
+    call_id: str
+    session: int | None
+    """The wrapper's pid, which is the id of the session it leads, if known."""
+    ours: Callable[[float], bool]
+    """Whether a process of that session that started then is of this call's: session ids are reused."""
+    above: int = 0
+    """Only pids above this one are looked at: see :func:`no_wrap_since`."""
+
+    def members(self, *, thorough: bool) -> list[Member]:
+        """The call's processes that run now, the wrapper among them.
+
+        ``thorough`` looks for descendants as well, which costs more.
+        """
+        found: dict[int, Member] = {}
+        own = os.getpid()
+        needle = f"{CALL_ID_VARIABLE}={self.call_id}".encode()
+        pids = _pids()
+        for pid in pids:
+            if pid == own or pid < self.above:
+                continue
+            in_session = self.session is not None and _session(pid) == self.session
+            if not in_session and not _carries(pid, needle):
+                continue
+            member = _member(pid)
+            if member is None:
+                continue
+            if in_session and not self.ours(member.started) and not _carries(pid, needle):
+                continue
+            found[pid] = member
+        if thorough and found:
+            for pid in _descendants(found, pids):
+                if pid != own and (member := _member(pid)) is not None:
+                    found[pid] = member
+        return list(found.values())
+
+
+def signal_group(leader: Member, number: int) -> None:
+    """Send ``number`` to the process group that ``leader`` leads, as long as it runs."""
+    if not leader.alive:
+        return
+    try:
+        os.killpg(leader.pid, number)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def find(pid: int) -> Member | None:
+    """Process ``pid`` as it is now, ``None`` if it does not run."""
+    return _member(pid)
+
+
+def no_wrap_since(pid: int) -> bool:
+    """Whether the newest process has a higher number than ``pid``, which started a moment ago.
+
+    Numbers are given out in rising order until they start again from the bottom, so that whatever was
+    started after ``pid`` is then above it.
+    """
+    if not _LINUX:
+        return False
+    try:
+        with open("/proc/loadavg", encoding="ascii") as file:  # noqa: PTH123
+            return int(file.read().split()[4]) >= pid
+    except (OSError, ValueError, IndexError):
+        return False
+
+
+def started_ms(started: float, now_ms: int) -> float:
+    """Start time ``started`` of a process of this boot in milliseconds since the epoch."""
+    if not _LINUX:
+        return started * 1000
+    boot_ms = now_ms - time.clock_gettime(time.CLOCK_BOOTTIME) * 1000
+    return boot_ms + started * 1000 / os.sysconf("SC_CLK_TCK")
+
+
+def _pids() -> list[int]:
+    if _LINUX:
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    import psutil
+
+    return psutil.pids()
+
+
+def _session(pid: int) -> int:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return -1
+
+
+def _carries(pid: int, needle: bytes) -> bool:
+    """Whether ``needle``, a variable with its value, is in the environment of ``pid``, if that is shown."""
+    if not _LINUX:
+        return _carries_elsewhere(pid, needle)
+    try:
+        fd = os.open(f"/proc/{pid}/environ", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        data = piece = os.read(fd, _ENVIRONMENT_PIECE)
+        while len(piece) == _ENVIRONMENT_PIECE:
+            piece = os.read(fd, _ENVIRONMENT_PIECE)
+            data += piece
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return needle in data and needle in data.split(b"\0")
+
+
+def _carries_elsewhere(pid: int, needle: bytes) -> bool:
+    import psutil
+
+    try:
+        value = psutil.Process(pid).environ().get(CALL_ID_VARIABLE)
+    except (psutil.Error, OSError):
+        return False
+    return value is not None and f"{CALL_ID_VARIABLE}={value}".encode() == needle
+
+
+def _member(pid: int) -> Member | None:
+    started = identity.started_at(pid)
+    if started is None:
+        return None
+    return Member(pid, started, _name(pid))
+
+
+def _name(pid: int) -> str:
+    if _LINUX:
+        try:
+            with open(f"/proc/{pid}/comm", "rb") as file:  # noqa: PTH123
+                raw = file.read(64).removesuffix(b"\n")
+        except OSError:
+            raw = b"?"
+    else:
+        import psutil
+
+        try:
+            raw = psutil.Process(pid).name().encode("utf-8", "replace")
+        except psutil.Error:
+            raw = b"?"
+    text = raw.decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+
+def _parent(pid: int) -> int:
+    if _LINUX:
+        try:
+            with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123
+                return int(file.read().rpartition(b") ")[2].split()[1])
+        except (OSError, IndexError, ValueError):
+            return 0
+    import psutil
+
+    try:
+        return psutil.Process(pid).ppid()
+    except psutil.Error:
+        return 0
+
+
+def _descendants(roots: Iterable[int], pids: Iterable[int]) -> set[int]:
+    """The pids that descend from ``roots``, without these."""
+    children: dict[int, list[int]] = {}
+    for pid in pids:
+        children.setdefault(_parent(pid), []).append(pid)
+    known = set(roots)
+    waiting = list(known)
+    found: set[int] = set()
+    while waiting:
+        for child in children.get(waiting.pop(), []):
+            if child not in known:
+                known.add(child)
+                found.add(child)
+                waiting.append(child)
+    return found
+
+
+TERMINATE = (signal.SIGTERM, signal.SIGCONT)
+"""A stopped process gets its SIGTERM only once it continues."""

@@ -1,0 +1,1 @@
+"""Engines: one small interface between a request for work and the program that does it."""

@@ -1,0 +1,130 @@
+"""The journal ``RUN/events.jsonl``: what happened, one line an event, appended with one write.
+
+It is written after the fact and never synced: the files decide, and a runner makes the journal agree
+with them when it starts.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from meshtui.core import storage, strict_json
+from meshtui.core.clock import Clock, from_iso, iso
+from meshtui.core.errors import InvalidInput
+from meshtui.core.run_dir import RunDir
+from meshtui.core.view import Event
+
+_TAIL = 1 << 16
+MAX_LINE = 1 << 18
+
+
+class Journal:
+    """Appends to one run directory's journal; safe for any number of processes."""
+
+    def __init__(self, run_dir: RunDir, clock: Clock) -> None:
+        self._path = run_dir.events
+        self._lock = storage.OsLock(run_dir.events_flock, what="the journal")
+        self._clock = clock
+        self._known: tuple[int, int] | None = None
+
+    def append(self, event: str, subject: str, data: Mapping[str, Any] | None = None) -> int:
+        """Write one event and return its ``seq``; raises ``StorageError``."""
+        return self.append_many([(event, subject, data or {})])
+
+    def append_many(self, events: list[tuple[str, str, Mapping[str, Any]]]) -> int:
+        """Write several events with one write and return the last ``seq``."""
+        with self._lock:
+            size, seq, torn = self._last()
+            now = iso(self._clock.now_ms())
+            lines = []
+            for event, subject, data in events:
+                seq += 1
+                lines.append(
+                    {"seq": seq, "at": now, "event": event, "subject": subject, "data": data, "pid": os.getpid()}
+                )
+            block = (b"\n" if torn else b"") + strict_json.dump_lines(lines)
+            storage.append(self._path, block)
+            self._known = (size + len(block), seq)
+            return seq
+
+    def _last(self) -> tuple[int, int, bool]:
+        """Size of the file, the last ``seq`` in it, and whether its last line lacks its end."""
+        try:
+            size = self._path.stat().st_size
+        except FileNotFoundError:
+            return 0, 0, False
+        if self._known is not None and self._known[0] == size:
+            return size, self._known[1], False
+        span = _TAIL
+        while True:
+            block = read_block(self._path, max(0, size - span), span)
+            for event in reversed(parse_lines(block)):
+                return size, event.seq, not block.endswith(b"\n")
+            if span >= size:
+                return size, 0, size > 0 and not block.endswith(b"\n")
+            span *= 8
+
+
+def read_block(path: Path, offset: int, length: int) -> bytes:
+    """At most ``length`` bytes of ``path`` from ``offset``; nothing if there is no such file."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return b""
+    try:
+        return os.pread(fd, length, offset)
+    finally:
+        os.close(fd)
+
+
+def parse_lines(block: bytes) -> list[Event]:
+    """The events in ``block``; what is cut or damaged is passed over."""
+    events = []
+    for line in block.split(b"\n"):
+        event = parse_line(line)
+        if event is not None:
+            events.append(event)
+    return events
+
+
+def parse_line(line: bytes) -> Event | None:
+    """The event in one line, ``None`` if it holds none."""
+    if not line.startswith(b"{") or len(line) > MAX_LINE:
+        return None
+    try:
+        value = strict_json.load_object(line, limit=MAX_LINE)
+    except InvalidInput:
+        return None
+    seq, at, name = value.get("seq"), from_iso(value.get("at")), value.get("event")
+    if not isinstance(seq, int) or at is None or not isinstance(name, str):
+        return None
+    data, pid = value.get("data"), value.get("pid")
+    return Event(
+        seq=seq,
+        at=at,
+        event=name,
+        subject=str(value.get("subject") or ""),
+        data=data if isinstance(data, dict) else {},
+        pid=pid if isinstance(pid, int) else None,
+    )
+
+
+def read_tail(path: Path, count: int) -> list[Event]:
+    """The newest ``count`` events of the journal at ``path``, oldest first."""
+    try:
+        size = path.stat().st_size
+    except FileNotFoundError:
+        return []
+    span = max(_TAIL, count * 200)
+    while True:
+        start = max(0, size - span)
+        block = read_block(path, start, span)
+        if start > 0:
+            block = block[block.find(b"\n") + 1 :]
+        events = parse_lines(block)
+        if len(events) >= count or start == 0:
+            return events[-count:]
+        span *= 4

@@ -1,0 +1,144 @@
+"""The format's directory locks ``enqueue.lock/`` and ``runner.lock/``, shared with other tools.
+
+Making the folder takes the lock, ``owner.json`` in it says who has it. meshtui takes its own OS lock
+first, so that at most one of its processes ever looks at the folder.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from meshtui.core import identity, storage, strict_json
+from meshtui.core.clock import Clock, from_iso, iso
+from meshtui.core.errors import Held, InvalidInput
+from meshtui.core.identity import ProcessIdentity
+
+OWNERLESS_SECONDS = 10.0
+HEARTBEAT_STALE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Who a directory lock says it belongs to."""
+
+    who: ProcessIdentity | None
+    heartbeat_at: int | None
+    data: dict[str, Any]
+
+    def heartbeat_age(self, now_ms: int) -> float | None:
+        """Seconds since the last heartbeat."""
+        return None if self.heartbeat_at is None else max(0.0, (now_ms - self.heartbeat_at) / 1000)
+
+    def describe(self, now_ms: int) -> str:
+        """``pid 4121 on host-a, heartbeat 3 s ago``."""
+        if self.who is None:
+            return "an unknown process"
+        age = self.heartbeat_age(now_ms)
+        beat = "no heartbeat" if age is None else f"heartbeat {age:.0f} s ago"
+        return f"pid {self.who.pid} on {self.who.host or 'this host'}, {beat}"
+
+
+def owner_bytes(clock: Clock) -> bytes:
+    """``owner.json`` of this process, with a heartbeat of now."""
+    return strict_json.dump_bytes({**identity.current().as_json(), "heartbeat_at": iso(clock.now_ms())})
+
+
+def read_owner(folder: Path) -> Owner | None:
+    """The owner in lock ``folder``, ``None`` if there is none or it cannot be read (yet)."""
+    try:
+        data = strict_json.load_object(storage.read_bytes(folder / "owner.json", limit=1 << 16))
+    except (OSError, InvalidInput):
+        return None
+    beat = data.get("heartbeat_at")
+    at = int(beat) if isinstance(beat, (int, float)) and not isinstance(beat, bool) else from_iso(beat)
+    return Owner(ProcessIdentity.from_json(data), at, data)
+
+
+def is_free(folder: Path, clock: Clock) -> bool:
+    """Whether nobody holds lock ``folder`` any more, by the rules for leases.
+
+    Its process is gone; or its heartbeat is over 60 s old and the process cannot be seen from here; or
+    it has had no readable owner for 10 s.
+    """
+    owner = read_owner(folder)
+    if owner is None or owner.who is None:
+        try:
+            age = clock.now_ms() / 1000 - os.lstat(folder).st_mtime
+        except FileNotFoundError:
+            return True
+        return age > OWNERLESS_SECONDS
+    seen = identity.presence(owner.who)
+    if seen == "gone":
+        return True
+    if seen == "alive":
+        return False
+    age_s = owner.heartbeat_age(clock.now_ms())
+    return age_s is None or age_s > HEARTBEAT_STALE_SECONDS
+
+
+def try_take(folder: Path, clock: Clock) -> bool:
+    """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it."""
+    for _ in range(2):
+        try:
+            os_made = _make(folder)
+        except NotADirectoryError:
+            os_made = False
+        if os_made:
+            try:
+                storage.write_new(folder / "owner.json", owner_bytes(clock), durable=False)
+            except BaseException:
+                give_back(folder)
+                raise
+            return True
+        if not _break_stale(folder, clock):
+            return False
+    return False
+
+
+def _make(folder: Path) -> bool:
+    if folder.is_symlink():
+        raise Held(f"{folder}: a symlink stands where a lock belongs; remove it")
+    return storage.make_dir(folder)
+
+
+def _break_stale(folder: Path, clock: Clock) -> bool:
+    try:
+        before = os.lstat(folder)
+    except FileNotFoundError:
+        return True
+    if not is_free(folder, clock):
+        return False
+    aside = folder.with_name(f"{folder.name}.{secrets.token_hex(4)}.stale")
+    try:
+        storage.move(folder, aside, durable=False)
+    except FileNotFoundError:
+        return True
+    moved = os.lstat(aside)
+    if (moved.st_ino, moved.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
+        # Another tool broke it too and took it anew between our look and our move: it is theirs.
+        storage.move(aside, folder, durable=False)
+        return False
+    storage.remove_tree(aside)
+    return True
+
+
+def take(folder: Path, clock: Clock, *, timeout: float, what: str) -> None:
+    """Take lock ``folder``, waiting at most ``timeout`` seconds; raises :class:`Held` naming the holder."""
+    end = time.monotonic() + timeout
+    while not try_take(folder, clock):
+        if time.monotonic() >= end:
+            owner = read_owner(folder)
+            who = owner.describe(clock.now_ms()) if owner else "an unknown process"
+            raise Held(f"{what} is held by {who} ({folder}); try again when it is done")
+        time.sleep(0.005)
+
+
+def give_back(folder: Path) -> None:
+    """Release lock ``folder``, which this process holds."""
+    storage.remove_file(folder / "owner.json")
+    storage.remove_dir(folder)

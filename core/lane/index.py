@@ -1,0 +1,303 @@
+"""The index ``loop/ids/``: which ids are used and how phases ended, so that nothing reads old records.
+
+It is a cache. ``state.json`` remembers the modification time of every record folder as it was after
+meshtui's own last change; a folder that differs was changed by a crash or by another tool, and only then
+is it listed again. It is read and written under the queue's lock.
+
+Layout: ``state.json``; ``used/<2 hex>`` one folded safe id a line; ``outcomes.jsonl`` one
+``[file name, mtime_ns, size, status]`` a line.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meshtui.core import storage, strict_json
+from meshtui.core.errors import InvalidInput, StorageError
+from meshtui.core.identity import boot_id
+from meshtui.core.models.names import RecordName, folded, is_record_name, safe_of
+from meshtui.core.run_dir import RECORD_FOLDERS, LanePaths
+
+SCHEMA = "meshtui.ids.v1"
+BAD_HANDOFF = ("failed", "blocked")
+
+
+@dataclass(slots=True)
+class IndexState:
+    """What is known of the lane after meshtui's last change of it."""
+
+    boot: str | None = None
+    sequence: int = 0
+    mtimes: dict[str, int] = field(default_factory=dict)
+    """Folder name to its modification time in ns; 0 for a folder that is missing."""
+    counts: dict[str, int] = field(default_factory=dict)
+    newest: str | None = None
+    """The last name in ``pending/``."""
+    stop_waits: bool = False
+    """Whether that record is a stop (a stop is always the newest one)."""
+    done: int = 0
+    failed: int = 0
+
+
+def read_state(paths: LanePaths) -> IndexState | None:
+    """The saved state, ``None`` if there is none or it is damaged."""
+    try:
+        value = json.loads(storage.read_bytes(paths.ids / "state.json", limit=1 << 16))
+        if value.pop("schema") != SCHEMA:
+            return None
+        return IndexState(**value)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, StorageError):
+        return None
+
+
+def folder_times(paths: LanePaths) -> dict[str, int]:
+    """The modification times of all record folders and of ``results/`` now, 0 where there is none."""
+    times = {}
+    for name in (*RECORD_FOLDERS, "results"):
+        try:
+            times[name] = os.stat(f"{paths.root}/{name}").st_mtime_ns
+        except OSError:
+            times[name] = 0
+    return times
+
+
+def list_records(folder: Path) -> list[str]:
+    """The record names in ``folder``, in queue order; none if it is missing."""
+    try:
+        return sorted(name for name in os.listdir(folder) if is_record_name(name))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def result_status(raw: bytes) -> str:
+    """How a result file ended: its status, or ``bad`` for a done one whose handoff failed or is blocked."""
+    try:
+        value = strict_json.load_object(raw, limit=16 << 20)
+    except InvalidInput:
+        return "unreadable"
+    status = value.get("status")
+    if status == "done" and value.get("handoff_status") in BAD_HANDOFF:
+        return "bad"
+    return status if isinstance(status, str) else "unreadable"
+
+
+def tally(statuses: dict[str, str]) -> tuple[int, int]:
+    """Counts of ``done`` (whatever its handoff says) and ``failed`` among result statuses."""
+    values = list(statuses.values())
+    return values.count("done") + values.count("bad"), values.count("failed")
+
+
+class Outcomes:
+    """The status of every result, by file name, reading only files that are new or changed."""
+
+    def __init__(self, paths: LanePaths) -> None:
+        self._paths = paths
+        self.known: dict[str, tuple[int, int, str]] = {}
+        """File name to ``(mtime_ns, size, status)``."""
+
+    def load(self) -> None:
+        """Take over what the index on disk knows."""
+        try:
+            raw = storage.read_bytes(self._paths.ids / "outcomes.jsonl")
+        except OSError:
+            return
+        for line in raw.splitlines():
+            try:
+                name, mtime, size, status = json.loads(line)
+                self.known[name] = (mtime, size, status)
+            except (ValueError, TypeError):
+                continue
+
+    def refresh(self) -> bool:
+        """Bring it up to date with ``results/``; whether anything differed."""
+        found: dict[str, tuple[int, int, str]] = {}
+        try:
+            entries = list(os.scandir(self._paths.results))
+        except OSError:
+            entries = []
+        changed = False
+        for entry in entries:
+            if not is_result_name(entry.name):
+                continue
+            try:
+                state = entry.stat()
+                known = self.known.get(entry.name)
+                if known is None or known[:2] != (state.st_mtime_ns, state.st_size):
+                    status = result_status(storage.read_bytes(Path(entry.path), limit=16 << 20))
+                    known = (state.st_mtime_ns, state.st_size, status)
+                    changed = True
+            except (OSError, StorageError):
+                continue
+            found[entry.name] = known
+        changed = changed or len(found) != len(self.known)
+        self.known = found
+        return changed
+
+    def statuses(self) -> dict[str, str]:
+        """File name to status."""
+        return {name: known[2] for name, known in self.known.items()}
+
+
+def is_result_name(name: str) -> bool:
+    """Whether an entry of ``results/`` is a result (a safe id may well begin with a dot)."""
+    return name.endswith(".json")
+
+
+class Index:
+    """The index while the queue's lock is held: ``load``, ask and change, ``save``."""
+
+    def __init__(self, paths: LanePaths) -> None:
+        self._paths = paths
+        self.state = IndexState()
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def load(self) -> None:
+        """Read the state and look again at every folder that somebody else changed."""
+        state = read_state(self._paths)
+        times = folder_times(self._paths)
+        sequence = self._sequence_in_file()
+        if state is None or state.boot != boot_id():
+            # After a power cut neither the index nor the sequence need have reached the disk.
+            self.state = IndexState(boot=boot_id(), sequence=sequence or 0)
+            self._rescan([*RECORD_FOLDERS, "results"], times)
+            return
+        self.state = state
+        stale = [name for name, at in times.items() if state.mtimes.get(name) != at]
+        if sequence != state.sequence:
+            # Another tool enqueued: its record may have been claimed and finished already.
+            stale = [*RECORD_FOLDERS, "results"]
+            self.state.sequence = max(sequence or 0, state.sequence)
+        if stale:
+            self._rescan(stale, times)
+
+    def save(self) -> None:
+        """Remember the state together with the folders' times as they are now."""
+        self.state.mtimes = folder_times(self._paths)
+        value = {"schema": SCHEMA, **asdict(self.state)}
+        storage.write_in_place(self._paths.ids / "state.json", strict_json.dump_bytes(value))
+
+    def _sequence_in_file(self) -> int | None:
+        try:
+            value = json.loads(storage.read_bytes(self._paths.sequence, limit=4096))
+            sequence = value["sequence"]
+        except (OSError, ValueError, TypeError, KeyError, StorageError):
+            return None
+        return sequence if isinstance(sequence, int) and sequence >= 0 else None
+
+    def _rescan(self, folders: list[str], times: dict[str, int]) -> None:
+        storage.make_dir(self._paths.ids)
+        storage.make_dir(self._paths.ids / "used")
+        safes: set[str] = set()
+        for name in folders:
+            if name == "results":
+                safes.update(self._rescan_results())
+                continue
+            records = list_records(self._paths.folder(name))
+            self.state.counts[name] = len(records)
+            safes.update(folded(safe_of(record)) for record in records)
+            for record in records:
+                parts = RecordName.parse(record)
+                if parts is not None:
+                    self.state.sequence = max(self.state.sequence, parts.sequence)
+            if name == "pending":
+                self._set_newest(records)
+        self._add_missing(safes)
+        self.state.mtimes = times
+
+    def _rescan_results(self) -> set[str]:
+        outcomes = Outcomes(self._paths)
+        outcomes.load()
+        if outcomes.refresh() or not (self._paths.ids / "outcomes.jsonl").exists():
+            lines = ([name, *known] for name, known in outcomes.known.items())
+            storage.write_atomic(
+                self._paths.ids / "outcomes.jsonl", strict_json.dump_lines(lines), durable=False
+            )
+        self.state.done, self.state.failed = tally(outcomes.statuses())
+        return {folded(name.removesuffix(".json")) for name in outcomes.known}
+
+    def _set_newest(self, records: list[str]) -> None:
+        self.state.newest = records[-1] if records else None
+        self.state.stop_waits = bool(records) and self._is_stop(records[-1])
+
+    def _is_stop(self, name: str) -> bool:
+        try:
+            value = strict_json.load_object(storage.read_bytes(self._paths.pending / name, limit=2 << 20), limit=2 << 20)
+        except (OSError, InvalidInput, StorageError):
+            return False
+        envelope = value.get("envelope")
+        return isinstance(envelope, dict) and envelope.get("kind") == "stop"
+
+    # -- used ids -----------------------------------------------------------------------------------
+
+    def _shard(self, folded_id: str) -> Path:
+        return self._paths.ids / "used" / hashlib.sha1(folded_id.encode(), usedforsecurity=False).hexdigest()[:2]
+
+    def is_used(self, folded_id: str) -> bool:
+        """Whether some record or result has this folded safe id, as far as the index knows."""
+        try:
+            raw = storage.read_bytes(self._shard(folded_id))
+        except FileNotFoundError:
+            return False
+        return f"\n{folded_id}\n".encode() in b"\n" + raw
+
+    def add_used(self, folded_ids: list[str]) -> None:
+        """Remember ids whose records stand in their folder now."""
+        shards: dict[Path, list[str]] = {}
+        for folded_id in folded_ids:
+            shards.setdefault(self._shard(folded_id), []).append(folded_id)
+        for shard, ids in shards.items():
+            storage.append(shard, "".join(f"{item}\n" for item in ids).encode())
+
+    def _add_missing(self, folded_ids: set[str]) -> None:
+        shards: dict[Path, set[str]] = {}
+        for folded_id in folded_ids:
+            shards.setdefault(self._shard(folded_id), set()).add(folded_id)
+        for shard, ids in shards.items():
+            try:
+                have = set(storage.read_bytes(shard).decode("utf-8", "replace").split("\n"))
+            except FileNotFoundError:
+                have = set()
+            if missing := sorted(ids - have):
+                storage.append(shard, "".join(f"{item}\n" for item in missing).encode())
+
+    # -- changes ------------------------------------------------------------------------------------
+
+    def moved(self, source: str | None, target: str | None, count: int = 1) -> None:
+        """Adjust the counts after ``count`` records went from one folder to another."""
+        for name, change in ((source, -count), (target, count)):
+            if name is not None:
+                self.state.counts[name] = max(0, self.state.counts.get(name, 0) + change)
+
+    def removed_result(self, status: str) -> None:
+        """Uncount a result that left ``results/``."""
+        self._count_result(status, -1)
+
+    def _count_result(self, status: str, change: int) -> None:
+        if status in ("done", "bad"):
+            self.state.done += change
+        elif status == "failed":
+            self.state.failed += change
+
+    def added_result(self, name: str, status: str) -> None:
+        """Count a result that was just written."""
+        self._count_result(status, 1)
+        try:
+            state = (self._paths.results / name).stat()
+        except FileNotFoundError:
+            return
+        line = [name, state.st_mtime_ns, state.st_size, status]
+        storage.append(self._paths.ids / "outcomes.jsonl", strict_json.dump_bytes(line))
+
+    def refresh_newest(self) -> None:
+        """Look at ``pending/`` again after records left it at the end."""
+        self._set_newest(list_records(self._paths.pending))
+
+    def as_json(self) -> dict[str, Any]:
+        """The state as a plain value, for tests and inspection."""
+        return asdict(self.state)

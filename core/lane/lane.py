@@ -1,0 +1,383 @@
+"""The operations on a lane: what an operator, a script or the console can do to it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+from meshtui.core import storage, strict_json
+from meshtui.core.calls import Call
+from meshtui.core.clock import Clock, SystemClock, iso
+from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
+from meshtui.core.journal import Journal
+from meshtui.core.lane import control
+from meshtui.core.lane.create import lane_id_of
+from meshtui.core.lane.index import list_records
+from meshtui.core.lane.lease import Holder, Lease, holder
+from meshtui.core.lane.queue import Placed, Queue
+from meshtui.core.lane.receipts import (
+    AnswerReceipt,
+    EnqueueReceipt,
+    InterruptReceipt,
+    KillReceipt,
+    PauseReceipt,
+    QuarantineReceipt,
+    RequeueReceipt,
+    RestoreReceipt,
+    StopReceipt,
+    WithdrawReceipt,
+)
+from meshtui.core.lane.runner import KILLED, apply_answer
+from meshtui.core.lane.settle import LaneFiles, Settler
+from meshtui.core.models.envelope import kind_of, validate_envelope, validate_id, warnings_for
+from meshtui.core.models.record import Record, load_record
+from meshtui.core.models.result import make_result
+from meshtui.core.run_dir import RunDir
+
+ATTEMPTS = 3
+"""A runner may end or start between the look and the act; then the way is chosen again."""
+
+
+class Lane:
+    """One lane. Every method may be called from any thread or process at any time.
+
+    They raise :class:`MeshtuiError` with the contract's exit code. ``warnings`` collects what went wrong
+    beside the operation itself, such as a journal that could not be written.
+    """
+
+    def __init__(self, run_dir: RunDir, *, clock: Clock | None = None, by: str = "operator") -> None:
+        self._clock = clock or SystemClock()
+        self._run_dir = run_dir
+        self._paths = run_dir.lane
+        self._by = by
+        self._queue = Queue(self._paths, self._clock)
+        self._journal = Journal(run_dir, self._clock)
+        self.warnings: list[str] = []
+
+    @property
+    def lane_id(self) -> str:
+        """The lane's id."""
+        return lane_id_of(self._run_dir)
+
+    # -- the queue ----------------------------------------------------------------------------------
+
+    def enqueue(self, envelope: Mapping[str, Any]) -> EnqueueReceipt:
+        """Add one envelope at the end; it survives a power cut when this returns."""
+        return self.enqueue_many([envelope])[0]
+
+    def enqueue_many(self, envelopes: Sequence[Mapping[str, Any]]) -> list[EnqueueReceipt]:
+        """Add envelopes at the end, all or none."""
+        if not envelopes:
+            return []
+        items = []
+        for place, value in enumerate(envelopes, 1):
+            try:
+                envelope = validate_envelope(value)
+                given = envelope.get("id")
+                envelope_id = f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
+            except InvalidInput as error:
+                if len(envelopes) == 1:
+                    raise
+                raise InvalidInput(f"envelope {place}: {error}", field=error.field) from None
+            items.append((envelope_id, envelope))
+        self._queue.make_folders()
+        placed = self._queue.add(items)
+        self._note_many("enqueued", placed)
+        lane_id = self.lane_id
+        return [
+            EnqueueReceipt(
+                lane_id=lane_id,
+                envelope_id=item.record.envelope_id,
+                position=item.position,
+                queue_depth=item.depth,
+                queued_at=item.record.queued_at,
+                warnings=tuple(warnings_for(item.record.envelope)),
+            )
+            for item in placed
+        ]
+
+    def interrupt(self) -> InterruptReceipt:
+        """Withdraw everything nobody has taken."""
+        self._need_lane()
+        withdrawn, active, bad = self._queue.withdraw_all()
+        events: list[tuple[str, str, Mapping[str, Any]]] = [
+            ("withdrawn", envelope_id, {"by": self._by}) for envelope_id in withdrawn
+        ]
+        events.append(("interrupted", self.lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by}))
+        self._append(events)
+        return InterruptReceipt(tuple(withdrawn), tuple(active), tuple(bad))
+
+    def withdraw(self, envelope_id: str) -> WithdrawReceipt:
+        """Take one pending record out."""
+        self._need_lane()
+        found = self._queue.find(envelope_id)
+        if found is None:
+            raise NotFound(f"no envelope {envelope_id!r} in this lane; see: meshtui status")
+        folder, record = found
+        if folder != "pending":
+            raise InvalidInput(f"envelope {envelope_id!r} is {_WHERE[folder]}, not pending: {_WAYS[folder]}")
+        try:
+            self._queue.shift(record, "pending", "withdrawn")
+        except FileNotFoundError:
+            raise InvalidInput(f"envelope {envelope_id!r} was just taken; see: meshtui status") from None
+        depth = self._queue.depth
+        self._append([("withdrawn", envelope_id, {"depth": depth, "by": self._by})])
+        return WithdrawReceipt(envelope_id, depth)
+
+    def restore(self) -> RestoreReceipt:
+        """Put withdrawn records back at the end in their old order; of stops at most one, last."""
+        self._need_lane()
+        left: list[str] = []
+        with self._queue.locked(enqueuing=True) as index:
+            self._refuse_waiting_stop(index.state.stop_waits)
+            phases: list[tuple[str, Record]] = []
+            stops: list[tuple[str, Record]] = []
+            for name in list_records(self._paths.withdrawn):
+                try:
+                    record = load_record(self._paths.withdrawn / name)
+                except InvalidInput as error:
+                    self._queue.quarantine_locked(index, "withdrawn", name, str(error))
+                    continue
+                (stops if kind_of(record.envelope) == "stop" else phases).append(("withdrawn", record))
+            left = [record.envelope_id for _, record in stops[:-1]]
+            placed = self._queue.to_end(index, [*phases, *stops[-1:]])
+        self._note_many("restored", placed)
+        return RestoreReceipt(tuple(item.record.envelope_id for item in placed), tuple(left))
+
+    def requeue(self, envelope_id: str) -> RequeueReceipt:
+        """Put a finished, failed or withdrawn envelope at the end of the queue, as if it had not run."""
+        self._need_lane()
+        self._refuse_foreign("requeue")
+        with self._queue.locked(enqueuing=True) as index:
+            self._refuse_waiting_stop(index.state.stop_waits)
+            found = self._queue.find(envelope_id)
+            if found is None:
+                raise NotFound(f"no envelope {envelope_id!r} in this lane; see: meshtui status")
+            folder, record = found
+            if folder not in ("claimed", "withdrawn"):
+                raise InvalidInput(f"envelope {envelope_id!r} is {_WHERE[folder]}: {_WAYS[folder]}")
+            if kind_of(record.envelope) == "stop":
+                raise InvalidInput(f"{envelope_id!r} is a stop; enqueue a new one with: meshtui stop --drain")
+            files = self._files()
+            Settler(files).archive(index, envelope_id)
+            record.put_back(attempt=1, forget_budget=True)
+            self._queue.rewrite(record, folder)
+            placed = self._queue.to_end(index, [(folder, record)])
+        self._note_many("requeued", placed)
+        return RequeueReceipt(envelope_id, placed[0].position, placed[0].depth)
+
+    def quarantine_repair(self, name: str) -> QuarantineReceipt:
+        """Put a quarantined record that can be read now back at the end of the queue."""
+        self._need_lane()
+        self._refuse_foreign("quarantine repair")
+        placed = self._queue.repair(name)
+        self._note_many("requeued", [placed])
+        return QuarantineReceipt(name, placed.record.envelope_id)
+
+    def quarantine_drop(self, name: str) -> QuarantineReceipt:
+        """Take an entry out of quarantine; the file is kept under ``quarantine/.dropped/``."""
+        self._need_lane()
+        self._refuse_foreign("quarantine drop")
+        self._queue.drop_quarantined(name)
+        self._append([("quarantine_dropped", name, {"by": self._by})])
+        return QuarantineReceipt(name)
+
+    # -- the runner ---------------------------------------------------------------------------------
+
+    def pause(self) -> PauseReceipt:
+        """Let the active phase end and claim nothing more."""
+        self._need_lane()
+        self._refuse_foreign("pause")
+        if not self._paths.paused.exists():
+            value = {"by": self._by, "at": iso(self._clock.now_ms())}
+            storage.write_atomic(self._paths.paused, strict_json.dump_bytes(value))
+            self._append([("lane_paused", self.lane_id, {"by": self._by})])
+        return PauseReceipt(paused=True)
+
+    def resume(self) -> PauseReceipt:
+        """Claim again."""
+        self._need_lane()
+        self._refuse_foreign("continue")
+        if storage.remove_file(self._paths.paused):
+            self._append([("lane_continued", self.lane_id, {"by": self._by})])
+        return PauseReceipt(paused=False)
+
+    def stop(self, *, drain: bool = False) -> StopReceipt:
+        """End the runner now, its call with it, the record put back; or once the queue is done."""
+        self._need_lane()
+        if drain or self.holder().foreign:
+            return StopReceipt(stopped=False, drain=self.enqueue({"kind": "stop"}))
+        reply = self._ask("stop", None)
+        if reply is not None:
+            put_back = reply.get("envelope_id")
+            return StopReceipt(
+                stopped=True,
+                envelope_id=put_back if isinstance(put_back, str) else None,
+                survivors=tuple(reply.get("survivors") or ()),
+            )
+        with self._standing_in() as files:
+            settler = Settler(files)
+            stopped: str | None = None
+            survivors: tuple[str, ...] = ()
+            for record in self._active_records(files):
+                if settler.complete(record) is not None:
+                    continue
+                survivors += self._end_call(record, "stopped")
+                settler.put_back(record, event="phase_aborted")
+                stopped = record.envelope_id
+            files.write_status()
+        return StopReceipt(stopped=stopped is not None, envelope_id=stopped, survivors=survivors)
+
+    def kill(self, envelope_id: str) -> KillReceipt:
+        """End the active phase ``envelope_id``: result ``failed``, its session kept."""
+        self._need_lane()
+        self._refuse_foreign("kill")
+        reply = self._ask("kill", envelope_id)
+        if reply is not None:
+            return KillReceipt(tuple(reply.get("ended") or ()), tuple(reply.get("survivors") or ()))
+        with self._standing_in() as files:
+            settler = Settler(files)
+            for record in self._active_records(files):
+                if record.envelope_id != envelope_id or settler.complete(record) is not None:
+                    continue
+                survivors = self._end_call(record, "killed")
+                now = iso(self._clock.now_ms())
+                result = make_result(
+                    envelope_id, "failed", started_at=now, finished_at=now, error=KILLED, call=record.call
+                )
+                settler.finish(record, result)
+                files.write_status()
+                return KillReceipt((envelope_id,), survivors)
+        raise NotFound(f"envelope {envelope_id!r} is not running; a pending one can be withdrawn")
+
+    def answer(
+        self,
+        envelope_id: str,
+        action: Literal["retry", "drop"],
+        *,
+        engine: str | None = None,
+        deadline_seconds: float | None = None,
+    ) -> AnswerReceipt:
+        """Settle a parked envelope: back to the head with attempts from 0, or given up."""
+        self._need_lane()
+        self._refuse_foreign("answer")
+        data = {"action": action, "engine": engine, "deadline_seconds": deadline_seconds}
+        if self._ask("answer", envelope_id, **data) is None:
+            with self._standing_in() as files:
+                apply_answer(files, Settler(files), envelope_id, data)
+                if list_records(self._paths.stalled):
+                    files.status.state = "parked"
+                files.write_status()
+        return AnswerReceipt(envelope_id, action)
+
+    def holder(self) -> Holder:
+        """Who holds the lease."""
+        return holder(self._paths, self._clock)
+
+    # -- how ----------------------------------------------------------------------------------------
+
+    def _need_lane(self) -> None:
+        if not self._paths.root.is_dir():
+            raise NotFound(f"no lane in {self._run_dir.root}; make one with: meshtui enqueue --run-dir {self._run_dir.root} --prompt …")
+        self._queue.make_folders()
+
+    def _files(self) -> LaneFiles:
+        return LaneFiles.open(self._run_dir, self.lane_id, self._clock)
+
+    def _refuse_foreign(self, what: str) -> None:
+        held = self.holder()
+        if held.foreign:
+            who = held.owner.describe(self._clock.now_ms()) if held.owner else "an unknown process"
+            raise Held(
+                f"the lane is worked by another tool ({who}), which does not know {what!r}; "
+                "enqueue, interrupt, withdraw, restore and stop --drain work"
+            )
+
+    def _refuse_waiting_stop(self, waits: bool) -> None:
+        if waits:
+            stop = list_records(self._paths.pending)[-1:]
+            record = load_record(self._paths.pending / stop[0]) if stop else None
+            name = record.envelope_id if record else "stop"
+            raise InvalidInput(f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}")
+
+    def _ask(self, request: str, subject: str | None, **fields: Any) -> dict[str, Any] | None:
+        """Let the living runner do it; ``None`` if there is none."""
+
+        def alive() -> bool:
+            return storage.is_locked(self._paths.runner_flock)
+
+        if not alive():
+            return None
+        try:
+            return control.ask(self._paths, self._clock, request, subject, by=self._by, alive=alive, **fields)
+        except control.RunnerGone:
+            return None
+
+    def _standing_in(self) -> _StandIn:
+        return _StandIn(self._files(), self._clock)
+
+    def _active_records(self, files: LaneFiles) -> list[Record]:
+        records = []
+        for name in list_records(self._paths.active):
+            try:
+                records.append(load_record(self._paths.active / name))
+            except InvalidInput as error:
+                files.queue.quarantine("active", name, str(error))
+        return records
+
+    def _end_call(self, record: Record, reason: str) -> tuple[str, ...]:
+        call = Call.attach(self._run_dir, record.call) if record.call else None
+        if call is None:
+            return ()
+        if call.state() in ("ended", "lost"):
+            call.sweep()
+            return ()
+        survivors: tuple[str, ...] = call.end(reason, self._by).survivors
+        call.sweep()
+        return survivors
+
+    def _note_many(self, event: str, placed: Sequence[Placed]) -> None:
+        self._append(
+            [(event, item.record.envelope_id, {"depth": item.depth, "by": self._by}) for item in placed]
+        )
+
+    def _append(self, events: list[tuple[str, str, Mapping[str, Any]]]) -> None:
+        if not events:
+            return
+        try:
+            self._journal.append_many(events)
+        except StorageError as error:
+            # The operation itself is done and durable; the next runner's start completes the journal.
+            self.warnings.append(f"the journal was not written: {error}")
+
+
+class _StandIn:
+    """The lease, held for the moment in which an operator acts in a missing runner's place."""
+
+    def __init__(self, files: LaneFiles, clock: Clock) -> None:
+        self._files = files
+        self._lease = Lease(files.paths, clock)
+
+    def __enter__(self) -> LaneFiles:
+        self._lease.acquire(heartbeat=False)
+        return self._files
+
+    def __exit__(self, *_: object) -> None:
+        self._lease.release()
+
+
+_WHERE = {
+    "pending": "pending",
+    "active": "running",
+    "claimed": "finished",
+    "stalled": "parked",
+    "withdrawn": "withdrawn",
+}
+_WAYS = {
+    "pending": "it will run by itself",
+    "active": "kill it with meshtui kill --envelope ID",
+    "claimed": "run it again with meshtui requeue ID",
+    "stalled": "settle it with meshtui answer ID --retry or --drop",
+    "withdrawn": "bring it back with meshtui restore or meshtui requeue ID",
+}

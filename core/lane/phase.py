@@ -1,0 +1,304 @@
+"""One attempt of one phase: from a claimed record to a started or adopted call, and to what it came to."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meshtui.core.calls import (
+    Call,
+    CallSpec,
+    OutputFollower,
+    new_call_id,
+    read_tail,
+    scrubbed_environment,
+)
+from meshtui.core.clock import iso
+from meshtui.core.config import Config
+from meshtui.core.engines.base import Engine, EngineEvent, EngineRequest, Outcome, OutputReader
+from meshtui.core.errors import InvalidInput
+from meshtui.core.lane.prompts import build_prompt
+from meshtui.core.lane.settle import LaneFiles
+from meshtui.core.models.envelope import (
+    budget_ms,
+    engine_of,
+    fresh_of,
+    is_handoff_phase,
+    phase_of,
+    story_of,
+    workdir_of,
+)
+from meshtui.core.models.handoff import read_handoff
+from meshtui.core.models.record import Record
+from meshtui.core.models.result import make_result
+
+EngineFactory = Callable[[str], Engine]
+STDERR_TAIL = 64 << 10
+DEFAULT_ENGINE = "claude"
+DEFAULT_DEADLINE_SECONDS = 3600.0
+DEFAULT_MAX_OUTPUT_MB = 1024
+
+
+class PastDeadline(Exception):
+    """The envelope's deadline had passed before its first start."""
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A call at work for a record."""
+
+    record: Record
+    call: Call
+    engine: str
+    story: str
+    directory: str
+    session_id: str | None
+    started_at: str
+    deadline_at_ms: int
+    reader: OutputReader
+    out: OutputFollower
+    err: OutputFollower
+    adopted: bool = False
+    events: list[EngineEvent] = field(default_factory=list)
+
+    @property
+    def written(self) -> int:
+        """Bytes of output so far."""
+        return self.out.total + self.err.total
+
+    def drain(self) -> list[EngineEvent]:
+        """Feed what is new to the engine's reader and return what it says."""
+        events: list[EngineEvent] = []
+        while chunk := self.out.read():
+            events.extend(self.reader.feed(chunk))
+        return events
+
+    def close(self) -> None:
+        """Let go of the log files."""
+        self.out.close()
+        self.err.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What a runner was told: flags over configuration over defaults."""
+
+    config: Config
+    engine: str | None
+    repo: Path | None
+    cwd: Path
+
+    @property
+    def default_seconds(self) -> float:
+        """The deadline of phases that name none."""
+        return float(self.config.lane.deadline_seconds or DEFAULT_DEADLINE_SECONDS)
+
+    @property
+    def max_output_bytes(self) -> int:
+        """Where a call that writes on and on is ended."""
+        return int((self.config.lane.max_output_mb or DEFAULT_MAX_OUTPUT_MB) * (1 << 20))
+
+    def engine_for(self, envelope: Mapping[str, Any]) -> str:
+        """Which engine runs an envelope: its own, else the flag's, else the lane's, else claude."""
+        return engine_of(dict(envelope)) or self.engine or self.config.lane.engine or DEFAULT_ENGINE
+
+    def directory_for(self, envelope: Mapping[str, Any]) -> Path:
+        """Where a phase runs."""
+        named = workdir_of(dict(envelope)) or envelope.get("repo")
+        if isinstance(named, str):
+            return Path(named)
+        return self.repo or self.cwd
+
+
+class Phases:
+    """Starts, adopts and judges attempts; settling them is the runner's."""
+
+    def __init__(self, files: LaneFiles, settings: Settings, engines: EngineFactory) -> None:
+        self._files = files
+        self._settings = settings
+        self._engines = engines
+
+    def start(self, record: Record, *, fallback: Attempt | None = None) -> Attempt:
+        """Start a record's next call; its name is durable in the record before it starts.
+
+        With ``fallback``, the attempt whose session the engine did not know, the call is fresh and within
+        the same deadline. Raises :class:`InvalidInput` for what cannot be started and
+        :class:`PastDeadline`.
+        """
+        envelope = record.envelope
+        if envelope.get("mode") == "mesh":
+            raise InvalidInput("mode mesh is not available in this version; use mode single")
+        now = self._files.clock.now_ms()
+        name = self._settings.engine_for(envelope)
+        engine = self._engines(name)
+        directory = self._settings.directory_for(envelope)
+        if not directory.is_dir():
+            raise InvalidInput(f"working directory {directory} does not exist; make it, then requeue")
+        if fallback is None:
+            self._fix_deadline(record, now)
+        else:
+            record.data["fresh_fallback"] = True
+        deadline = record.deadline_at_ms or now
+        story = story_of(envelope)
+        session = None
+        if fallback is None and record.attempt == 1 and not fresh_of(envelope):
+            session = self._files.sessions.find(story, name, str(directory))
+        call_id = new_call_id(now, record.envelope_id, "run")
+        request = EngineRequest(
+            role="run",
+            prompt=build_prompt(envelope, deadline_at_ms=deadline),
+            cwd=directory,
+            session_id=session,
+            model=envelope.get("model"),
+            effort=envelope.get("effort"),
+            environment=self._environment(record, call_id, story, session, deadline),
+        )
+        launch = engine.launch(request)
+        spec = CallSpec(
+            call_id=call_id,
+            subject=record.envelope_id,
+            role="run",
+            engine=name,
+            argv=launch.argv,
+            cwd=directory,
+            env={**request.environment, **launch.env_extra},
+            prompt=launch.prompt_bytes,
+            session_id=session,
+            attempt=record.attempt,
+            deadline_at_ms=deadline,
+        )
+        record.data["attempt"] = record.attempt
+        record.data["call"] = call_id
+        self._files.queue.rewrite(record)
+        call = Call.start(self._files.run_dir, spec, clock=self._files.clock)
+        return Attempt(
+            record=record,
+            call=call,
+            engine=name,
+            story=story,
+            directory=str(directory),
+            session_id=session,
+            started_at=fallback.started_at if fallback else iso(now),
+            deadline_at_ms=deadline,
+            reader=engine.reader(request),
+            out=OutputFollower(call.stdout),
+            err=OutputFollower(call.stderr),
+        )
+
+    def adopt(self, record: Record, call: Call) -> Attempt:
+        """Take over a call that another runner started: same attempt, same deadline."""
+        about = call.spec_data()
+        name = str(about.get("engine") or self._settings.engine_for(record.envelope))
+        session = about.get("session_id")
+        directory = Path(str(about.get("cwd") or self._settings.directory_for(record.envelope)))
+        engine = self._engines(name)
+        request = EngineRequest(
+            role="run",
+            prompt="",
+            cwd=directory,
+            session_id=session if isinstance(session, str) else None,
+        )
+        now = self._files.clock.now_ms()
+        return Attempt(
+            record=record,
+            call=call,
+            engine=name,
+            story=story_of(record.envelope),
+            directory=str(directory),
+            session_id=request.session_id,
+            started_at=str(about.get("started_at") or iso(now)),
+            deadline_at_ms=record.deadline_at_ms or now,
+            reader=engine.reader(request),
+            out=OutputFollower(call.stdout),
+            err=OutputFollower(call.stderr),
+            adopted=True,
+        )
+
+    def _fix_deadline(self, record: Record, now: int) -> None:
+        """Give the attempt its full budget, which is decided at the first start."""
+        if record.budget_seconds is None:
+            budget = budget_ms(
+                record.envelope, first_started_ms=now, default_seconds=self._settings.default_seconds
+            )
+            if budget <= 0:
+                raise PastDeadline
+            record.data["deadline_budget_seconds"] = (
+                budget // 1000 if budget % 1000 == 0 else budget / 1000
+            )
+        record.data["deadline_at_ms"] = now + round((record.budget_seconds or 0.0) * 1000)
+
+    def _environment(
+        self, record: Record, call_id: str, story: str, session: str | None, deadline: int
+    ) -> dict[str, str]:
+        environment = scrubbed_environment(os.environ)
+        engine = self._settings.config.engines.get(self._settings.engine_for(record.envelope))
+        if engine is not None and engine.env:
+            environment.update(engine.env)
+        environment.update(
+            {
+                "MESHTUI_ROLE": "run",
+                "MESHTUI_RUN_DIR": str(self._files.run_dir.root),
+                "MESHTUI_CALL_ID": call_id,
+                "MESHTUI_ENVELOPE_ID": record.envelope_id,
+                "MESHTUI_STORY_ID": story,
+                "MESHTUI_PHASE": phase_of(record.envelope) or "",
+                "MESHTUI_DEADLINE": iso(deadline),
+            }
+        )
+        if session is not None:
+            environment["MESHTUI_SESSION_ID"] = session
+        return environment
+
+    # -- judging ------------------------------------------------------------------------------------
+
+    def outcome(self, attempt: Attempt) -> tuple[Outcome, int]:
+        """What the engine makes of a call that ended by itself, and its exit code."""
+        attempt.drain()
+        done = attempt.call.exit()
+        code = done.code if done is not None else 1
+        return attempt.reader.outcome(code, read_tail(attempt.call.stderr, STDERR_TAIL)), code
+
+    def result(
+        self, attempt: Attempt, outcome: Outcome, code: int
+    ) -> tuple[dict[str, Any], dict[str, Any] | None]:
+        """The result of an attempt, and its handoff where the phase gives one."""
+        record = attempt.record
+        handoff = None
+        error = None if outcome.status == "done" else outcome.error or "the engine failed"
+        if error is None and is_handoff_phase(record.envelope):
+            try:
+                handoff = read_handoff(outcome.reply, record.envelope)
+            except InvalidInput as problem:
+                error = str(problem)
+        common = {
+            "session_id": outcome.session_id,
+            "engine": attempt.engine,
+            "usage": outcome.usage.as_json() or None if outcome.usage else None,
+            "exit_code": code,
+            "call": attempt.call.call_id,
+            "fresh_fallback": True if record.data.get("fresh_fallback") else None,
+        }
+        times = {"started_at": attempt.started_at, "finished_at": iso(self._files.clock.now_ms())}
+        if error is not None:
+            return make_result(record.envelope_id, "failed", **times, error=error, **common), None
+        return (
+            make_result(
+                record.envelope_id,
+                "done",
+                **times,
+                output=outcome.reply,
+                output_truncated=True if outcome.reply_truncated else None,
+                resumed=attempt.session_id is not None,
+                handoff_status=handoff.get("status") if handoff else None,
+                **common,
+            ),
+            handoff,
+        )
+
+    def keep_session(self, attempt: Attempt, outcome: Outcome) -> None:
+        """Remember the session the engine named, whatever came of the phase."""
+        if outcome.session_id:
+            self._files.sessions.store(attempt.story, attempt.engine, outcome.session_id, attempt.directory)

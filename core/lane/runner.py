@@ -1,0 +1,519 @@
+"""The runner: claims envelopes in order, works each to its end, and answers the operator meanwhile."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from meshtui.core.calls import Call, Wake
+from meshtui.core.clock import Clock, SystemClock, iso
+from meshtui.core.config import Config
+from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
+from meshtui.core.lane import control
+from meshtui.core.lane.control import Request
+from meshtui.core.lane.index import list_records
+from meshtui.core.lane.lease import Lease
+from meshtui.core.lane.phase import Attempt, EngineFactory, PastDeadline, Phases, Settings
+from meshtui.core.lane.poll import FolderPoll
+from meshtui.core.lane.reconcile import reconcile
+from meshtui.core.lane.settle import DEADLINE_EXCEEDED, LaneFiles, Settler, waits_for
+from meshtui.core.models.envelope import kind_of, validate_envelope
+from meshtui.core.models.record import Record, load_record
+from meshtui.core.models.result import make_result
+from meshtui.core.run_dir import RunDir
+
+POLL_SECONDS = 0.05
+STATUS_SECONDS = 0.5
+KILLED = "killed by operator"
+OUTPUT_LIMIT = "output limit"
+
+EndState = Literal["stopped", "parked", "aborted", "waiting", "handed over"]
+
+
+@dataclass(frozen=True, slots=True)
+class RunnerOptions:
+    """What a runner is told at its start."""
+
+    lane_id: str
+    config: Config
+    engine: str | None = None
+    """The engine of envelopes that name none."""
+    until_idle: bool = False
+    take_over: bool = False
+    repo: Path | None = None
+    cwd: Path | None = None
+    """Where phases run that say nothing about it and have no repository; the current directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """How a runner ended."""
+
+    state: EndState
+    completed: int
+    """Phases this run brought to a result."""
+    parked: bool
+    """Whether something in the lane waits for the operator."""
+    bad: bool
+    """Whether a phase of this run ended badly."""
+
+
+class _HandOver(Exception):
+    """The runner ends and leaves its call running."""
+
+
+class Runner:
+    """Works one lane until it is told to end. ``run`` blocks; the requests may come from any thread."""
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        options: RunnerOptions,
+        engines: EngineFactory,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._options = options
+        self._paths = run_dir.lane
+        self._files = LaneFiles.open(run_dir, options.lane_id, self._clock)
+        self._settler = Settler(self._files)
+        settings = Settings(options.config, options.engine, options.repo, options.cwd or Path.cwd())
+        self._settings = settings
+        self._phases = Phases(self._files, settings, engines)
+        self._lease = Lease(self._paths, self._clock)
+        self._wake = Wake()
+        self._control_poll = FolderPoll(self._paths.control)
+        self._pending_poll = FolderPoll(self._paths.pending)
+        self._names: list[str] = []
+        self._stopping = False
+        self._handing_over = False
+        self._stop_requests: list[Request] = []
+        self._put_back_id: str | None = None
+        self._survivors: tuple[str, ...] = ()
+        self._completed = 0
+        self._bad = False
+        self._parked = False
+        self._status_at = 0.0
+
+    # -- from other threads -------------------------------------------------------------------------
+
+    def request_stop(self) -> None:
+        """End the active call, put its record back, end the runner."""
+        self._stopping = True
+        self._wake.set()
+
+    def request_hand_over(self) -> None:
+        """End the runner and leave its call to the next one."""
+        self._handing_over = True
+        self._wake.set()
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def run(self) -> RunOutcome:
+        """Work the lane; raises :class:`Held` if another runner does, :class:`LeaseLost` if one takes over."""
+        self._files.queue.make_folders()
+        self._lease.acquire(take_over=self._options.take_over)
+        try:
+            try:
+                state = self._work()
+            except _HandOver:
+                self._files.note("runner_handed_over", self._options.lane_id)
+                return self._outcome("handed over")
+            except LeaseLost:
+                raise
+            except (MeshtuiError, OSError) as error:
+                self._say_failed(error)
+                raise
+            self._answer_stops()
+            return self._outcome(state)
+        finally:
+            self._lease.release()
+            self._wake.close()
+
+    def _say_failed(self, error: Exception) -> None:
+        """Leave word of the runner's own failure, as far as the disk still takes it."""
+        status = self._files.status
+        status.state, status.active_envelope_id, status.active_phase = "failed", None, None
+        try:
+            self._lease.verify()
+            self._files.write_status()
+            self._files.note("runner_failed", self._options.lane_id, error=str(error))
+        except (MeshtuiError, OSError):
+            # The first error is the one to report, and it is on its way.
+            return
+
+    def _outcome(self, state: EndState) -> RunOutcome:
+        parked = bool(list_records(self._paths.stalled))
+        return RunOutcome(state, self._completed, parked, self._bad)
+
+    def _work(self) -> EndState:
+        control.discard_old(self._paths, self._clock.now_ms())
+        reconcile(self._files)
+        self._files.note("runner_started", self._options.lane_id, adopted=None)
+        state = self._take_over_active()
+        if state is None:
+            state = self._loop()
+        status = self._files.status
+        status.active_envelope_id = status.active_phase = None
+        status.state = {"stopped": "stopped", "parked": "parked"}.get(state, "waiting")  # type: ignore[assignment]
+        self._lease.verify()
+        self._files.write_status()
+        self._files.note("runner_ended", self._options.lane_id, state=state)
+        return state
+
+    def _loop(self) -> EndState:
+        idle = False
+        while True:
+            self._housekeep()
+            if self._stopping:
+                return "aborted" if self._put_back_id is not None else "waiting"
+            record = None if self._paths.paused.exists() else self._next()
+            if record is None:
+                if self._options.until_idle and not self._paths.paused.exists() and not self._names:
+                    return "waiting"
+                if not idle:
+                    idle = True
+                    self._set_status("waiting", None)
+                self._wake.wait(POLL_SECONDS)
+                continue
+            idle = False
+            ended = self._run_record(record)
+            if ended is not None:
+                return ended
+
+    # -- claiming -----------------------------------------------------------------------------------
+
+    def _next(self) -> Record | None:
+        """Claim the next record; ``None`` when there is nothing to do."""
+        while True:
+            if not self._names:
+                if not self._pending_poll.changed():
+                    return None
+                self._names = list_records(self._paths.pending)[::-1]
+                if not self._names:
+                    return None
+            name = self._names.pop()
+            self._lease.verify()
+            try:
+                record = self._files.queue.claim(name)
+            except InvalidInput as error:
+                self._files.note("record_quarantined", name, reason=str(error))
+                continue
+            if record is not None:
+                return record
+
+    def _relist(self) -> None:
+        """Forget the list of names: something was put back at the head."""
+        self._names = []
+        self._pending_poll.forget()
+
+    # -- working ------------------------------------------------------------------------------------
+
+    def _run_record(self, record: Record) -> EndState | None:
+        """Work a claimed record to its end; the state to end the runner with, if it is to end."""
+        if kind_of(record.envelope) == "stop":
+            now = iso(self._clock.now_ms())
+            result = make_result(
+                record.envelope_id, "stopped", started_at=record.queued_at or now, finished_at=now
+            )
+            self._settler.finish(record, result)
+            return "stopped"
+        attempt = self._begin(record)
+        return self._follow_to_end(attempt) if attempt is not None else self._park_state()
+
+    def _begin(self, record: Record, fallback: Attempt | None = None) -> Attempt | None:
+        try:
+            attempt = self._phases.start(record, fallback=fallback)
+        except PastDeadline:
+            self._park_unrun(record)
+            return None
+        except InvalidInput as error:
+            now = iso(self._clock.now_ms())
+            engine = self._settings.engine_for(record.envelope)
+            result = make_result(
+                record.envelope_id, "failed", started_at=now, finished_at=now, error=str(error), engine=engine
+            )
+            self._finish(record, result, None)
+            return None
+        self._set_status("running", record)
+        self._files.note(
+            "phase_started",
+            record.envelope_id,
+            phase=waits_for(record.envelope, record.envelope_id),
+            story_id=attempt.story or None,
+            engine=attempt.engine,
+            attempt=record.attempt,
+            call=attempt.call.call_id,
+            session_id=attempt.session_id,
+            deadline_at=iso(attempt.deadline_at_ms),
+            depth=self._files.queue.depth,
+        )
+        return attempt
+
+    def _park_unrun(self, record: Record) -> None:
+        deadline = record.envelope.get("deadline")
+        self._lease.verify()
+        self._settler.park(
+            record,
+            cause=f"deadline {deadline} had passed before the first start",
+            attempts=0,
+            started_at=iso(self._clock.now_ms()),
+            evidence={"deadline": deadline},
+        )
+        self._parked = True
+        self._completed += 1
+
+    def _follow_to_end(self, attempt: Attempt) -> EndState | None:
+        """Follow a call until it is over and settle it; the state to end the runner with, if any."""
+        try:
+            self._follow(attempt)
+            return self._settle(attempt)
+        finally:
+            attempt.close()
+
+    def _follow(self, attempt: Attempt) -> None:
+        call = attempt.call
+        while True:
+            if _over(call):
+                return
+            left = (attempt.deadline_at_ms - self._clock.now_ms()) / 1000
+            over = call.wait(max(0.0, min(POLL_SECONDS, left)), self._wake)
+            attempt.drain()
+            if over:
+                return
+            self._housekeep(attempt)
+            if call.ending() is not None:
+                self._end(attempt, "deadline")
+                return
+            if self._stopping:
+                self._survivors = self._end(attempt, "stopped")
+                return
+            if self._clock.now_ms() >= attempt.deadline_at_ms:
+                self._end(attempt, "deadline")
+                return
+            if attempt.written > self._settings.max_output_bytes:
+                self._end(attempt, "output")
+                return
+
+    def _end(self, attempt: Attempt, reason: str) -> tuple[str, ...]:
+        """End a call; an ending that somebody decided on earlier keeps its reason."""
+        self._lease.verify()
+        report = attempt.call.end(reason, "runner")
+        if report.survivors:
+            self._files.note(
+                "call_survivors", attempt.record.envelope_id, call=attempt.call.call_id, survivors=report.survivors
+            )
+        return report.survivors
+
+    def _settle(self, attempt: Attempt) -> EndState | None:
+        self._lease.verify()
+        record, call = attempt.record, attempt.call
+        left = call.sweep()
+        if left:
+            self._files.note("call_left_running", record.envelope_id, call=call.call_id, ended=left)
+        ending = call.ending()
+        reason = ending.reason if ending is not None else None
+        if reason is None and call.state() == "lost":
+            self._settler.put_back(record, event="phase_recovered", recovered=True)
+            self._relist()
+            return None
+        if reason == "stopped":
+            self._settler.put_back(record, event="phase_aborted")
+            self._relist()
+            self._put_back_id = record.envelope_id
+            # Another process ended the call and meant the lane with it.
+            self._stopping = True
+            return None
+        if reason == "deadline":
+            return self._settle_stall(attempt)
+        if reason is not None:
+            error = {"killed": KILLED, "output": OUTPUT_LIMIT}.get(reason, f"ended: {reason}")
+            result = make_result(
+                record.envelope_id,
+                "failed",
+                started_at=attempt.started_at,
+                finished_at=iso(self._clock.now_ms()),
+                error=error,
+                engine=attempt.engine,
+                call=call.call_id,
+            )
+            self._finish(record, result, None)
+            return None
+        outcome, code = self._phases.outcome(attempt)
+        if outcome.status == "unknown_session" and attempt.session_id is not None:
+            self._files.note("session_unknown", record.envelope_id, session_id=attempt.session_id)
+            again = self._begin(record, fallback=attempt)
+            return self._follow_to_end(again) if again is not None else self._park_state()
+        self._phases.keep_session(attempt, outcome)
+        self._finish(record, *self._phases.result(attempt, outcome, code))
+        return None
+
+    def _settle_stall(self, attempt: Attempt) -> EndState | None:
+        record = attempt.record
+        parked = self._settler.stall(
+            record,
+            engine=attempt.engine,
+            story=attempt.story,
+            started_at=attempt.started_at,
+            evidence=self._evidence(attempt),
+        )
+        if not parked:
+            self._relist()
+            return None
+        self._parked = True
+        self._completed += 1
+        return self._park_state()
+
+    def _evidence(self, attempt: Attempt) -> dict[str, Any]:
+        evidence: dict[str, Any] = {
+            "engine": attempt.engine,
+            "call": attempt.call.call_id,
+            "budget_seconds": attempt.record.budget_seconds,
+            "output_bytes": attempt.written,
+        }
+        changed = [
+            path.stat().st_mtime
+            for path in (attempt.call.stdout, attempt.call.stderr)
+            if path.exists() and path.stat().st_size
+        ]
+        if changed:
+            evidence["last_output_at"] = iso(round(max(changed) * 1000))
+        return evidence
+
+    def _park_state(self) -> EndState | None:
+        if self._parked and self._options.config.lane.on_park != "continue":
+            return "parked"
+        return None
+
+    def _finish(self, record: Record, result: dict[str, Any], handoff: dict[str, Any] | None) -> None:
+        self._lease.verify()
+        result = self._settler.finish(record, result, handoff)
+        self._completed += 1
+        if result["status"] == "failed" or result.get("handoff_status") in ("failed", "blocked"):
+            self._bad = True
+
+    # -- what an earlier runner left ----------------------------------------------------------------
+
+    def _take_over_active(self) -> EndState | None:
+        """Settle, adopt or recover every record in ``active/``."""
+        for name in list_records(self._paths.active):
+            self._lease.verify()
+            try:
+                record = load_record(self._paths.active / name)
+            except InvalidInput as error:
+                self._files.queue.quarantine("active", name, str(error))
+                self._files.note("record_quarantined", name, reason=str(error))
+                continue
+            state = self._take_over(record)
+            if state is not None:
+                return state
+            if self._stopping:
+                return "aborted"
+        return None
+
+    def _take_over(self, record: Record) -> EndState | None:
+        status = self._settler.complete(record)
+        if status is not None:
+            if status == "stopped":
+                return "stopped"
+            self._parked = self._parked or status == "stalled"
+            return self._park_state()
+        call = Call.attach(self._files.run_dir, record.call) if record.call else None
+        if call is None or (call.state() == "lost" and call.ending() is None):
+            self._settler.put_back(record, event="phase_recovered", recovered=True)
+            return None
+        attempt = self._phases.adopt(record, call)
+        self._set_status("running", record)
+        self._files.note(
+            "phase_adopted", record.envelope_id, call=call.call_id, attempt=record.attempt, engine=attempt.engine
+        )
+        if call.ending() is not None and call.state() != "ended":
+            self._end(attempt, "stopped")
+        return self._follow_to_end(attempt)
+
+    # -- meanwhile ----------------------------------------------------------------------------------
+
+    def _housekeep(self, attempt: Attempt | None = None) -> None:
+        """Answer requests and keep ``loop.json`` true."""
+        if self._handing_over:
+            raise _HandOver
+        if self._control_poll.changed():
+            for request in control.pending(self._paths):
+                self._lease.verify()
+                self._serve(request, attempt)
+        now = self._clock.monotonic()
+        if attempt is not None and now - self._status_at > STATUS_SECONDS and self._pending_poll.peek():
+            self._files.write_status()
+            self._status_at = now
+
+    def _serve(self, request: Request, attempt: Attempt | None) -> None:
+        try:
+            if request.request == "stop":
+                self._stopping = True
+                self._stop_requests.append(request)
+                return
+            if request.request == "kill":
+                value = self._kill(request, attempt)
+            elif request.request == "answer":
+                value = self._answer(request)
+            else:
+                raise InvalidInput(f"this runner does not know the request {request.request!r}")
+        except StorageError:
+            raise
+        except MeshtuiError as error:
+            control.answer(request, error=error)
+            return
+        control.answer(request, value)
+
+    def _kill(self, request: Request, attempt: Attempt | None) -> dict[str, Any]:
+        if attempt is None or attempt.record.envelope_id != request.subject:
+            raise NotFound(f"envelope {request.subject!r} is not running; a pending one can be withdrawn")
+        survivors = self._end(attempt, "killed") if not _over(attempt.call) else ()
+        return {"ended": [request.subject], "survivors": list(survivors), "not_started": []}
+
+    def _answer(self, request: Request) -> dict[str, Any]:
+        subject = request.subject or ""
+        apply_answer(self._files, self._settler, subject, request.data)
+        self._relist()
+        return {"envelope_id": subject, "action": request.data.get("action")}
+
+    def _answer_stops(self) -> None:
+        for request in self._stop_requests:
+            control.answer(
+                request,
+                {"stopped": True, "envelope_id": self._put_back_id, "survivors": list(self._survivors)},
+            )
+
+    def _set_status(self, state: Literal["waiting", "running"], record: Record | None) -> None:
+        status = self._files.status
+        status.state = state
+        status.active_envelope_id = record.envelope_id if record else None
+        status.active_phase = waits_for(record.envelope, record.envelope_id) if record else None
+        self._lease.verify()
+        status.write(self._files.queue.depth)
+        self._status_at = self._clock.monotonic()
+
+
+def _over(call: Call) -> bool:
+    return call.state() in ("ended", "lost")
+
+
+def apply_answer(files: LaneFiles, settler: Settler, envelope_id: str, data: dict[str, Any]) -> None:
+    """Do what the operator answered to a parked envelope; the caller holds the lease."""
+    found = files.queue.find(envelope_id, ("stalled",))
+    if found is None:
+        raise NotFound(f"envelope {envelope_id!r} is not parked; see: meshtui status")
+    record = found[1]
+    if data.get("action") == "drop":
+        settler.answer_drop(record)
+        return
+    engine, seconds = data.get("engine"), data.get("deadline_seconds")
+    changed = dict(record.envelope)
+    changed.update({key: value for key, value in (("engine", engine), ("deadline_seconds", seconds)) if value is not None})
+    validate_envelope(changed)
+    settler.answer_retry(record, engine=engine, deadline_seconds=seconds)
+
+
+__all__ = ["DEADLINE_EXCEEDED", "RunOutcome", "Runner", "RunnerOptions", "apply_answer"]
