@@ -44,6 +44,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         view: LaneView | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        still: bool = False,
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
@@ -51,7 +52,9 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         self.run_dir = run_dir
         self.bridge: Bridge | None = None
         self._engine = engine
-        self._read_only = read_only or engine is None
+        self._read_only = read_only
+        self.still = still
+        """Whether this is a picture: nothing moves, blinks or ticks."""
         self._view = view
         self.farewell: str | None = None
         """What to say once the terminal is back."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from textual.widgets import Input
 
@@ -24,6 +24,13 @@ if TYPE_CHECKING:
     _Base = Screen[None]
 else:
     _Base = object
+
+
+class CanLeave(Protocol):
+    """An app that can be closed with a word of farewell."""
+
+    def leave(self, text: str | None = None) -> None: ...
+
 
 Work = Callable[[Operations], Any]
 
@@ -59,8 +66,8 @@ class LaneActions(_Base):
             self.bridge.operate(work, told)
 
     def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None:
-        def answered(agreed: bool | None) -> None:
-            if agreed:
+        def answered(answer: str | None) -> None:
+            if answer == "yes":
                 then()
 
         self.app.push_screen(Confirm(question, loss, yes), answered)
@@ -304,30 +311,27 @@ class LaneActions(_Base):
         self.app.action_command_palette()
 
     def action_quit(self) -> None:
-        from meshtui.app import MeshtuiApp
-        from meshtui.screens.leave import Leave, LeaveHow
-
-        app = cast("MeshtuiApp", self.app)
         bridge = self.bridge
         if bridge is None or not bridge.runner_alive:
-            app.leave()
+            self._app.leave()
             return
+        from meshtui.screens.leave import Leave, Leaving
 
-        def decided(how: LeaveHow | None) -> None:
-            if how is not None:
-                from meshtui.screens.leave import Leaving
-
-                app.push_screen(Leaving(how))
-                bridge.end_runner(how, lambda ended, text: app.call_from_thread(self._left, ended, text))
+        def decided(how: str | None) -> None:
+            if how == "stop" or how == "hand over":
+                self.app.push_screen(Leaving(how))
+                bridge.end_runner(how, lambda ended, text: self.app.call_from_thread(self._left, ended, text))
 
         active = self.view.active[0] if self.view is not None and self.view.active else None
         self.app.push_screen(Leave(active), decided)
 
     def _left(self, ended: bool, text: str) -> None:
-        from meshtui.app import MeshtuiApp
-
         if ended:
-            cast("MeshtuiApp", self.app).leave(text)
+            self._app.leave(text)
         else:
             self.app.pop_screen()
             self.tell(text, "error")
+
+    @property
+    def _app(self) -> CanLeave:
+        return cast("CanLeave", self.app)
