@@ -27,9 +27,15 @@ STYLES = Path(__file__).parent / "styles"
 class MeshtuiApp(App[int], inherit_bindings=False):
     """Shows one lane, followed live, or still as a picture where there is no engine."""
 
-    CSS_PATH: ClassVar[list[str | Path]] = [STYLES / "base.tcss", STYLES / "lane.tcss", STYLES / "modals.tcss"]
+    CSS_PATH: ClassVar[list[str | Path]] = [
+        STYLES / "base.tcss",
+        STYLES / "lane.tcss",
+        STYLES / "modals.tcss",
+    ]
     TITLE = "meshtui"
-    COMMANDS = {LaneCommands} | App.COMMANDS  # noqa: RUF012
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-medium"), (100, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (8, "-low"), (16, "-normal"), (20, "-high"), (34, "-tall")]  # noqa: RUF012
+    COMMANDS = {LaneCommands} | App.COMMANDS
     COMMAND_PALETTE_BINDING = "ctrl+p"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "explain_quit", show=False, priority=True, id="app.ctrl_q"),

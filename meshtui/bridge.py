@@ -179,7 +179,11 @@ class Bridge:
     # Operations
 
     def operate(
-        self, work: Callable[[Operations], Any], told: Callable[[Any], tuple[str, Severity]], *, done: Callable[[], object] | None = None
+        self,
+        work: Callable[[Operations], Any],
+        told: Callable[[Any], tuple[str, Severity]],
+        *,
+        done: Callable[[], object] | None = None,
     ) -> None:
         """Do ``work`` in a thread and post its receipt, as ``told`` puts it, or its error."""
 
@@ -262,7 +266,10 @@ class Bridge:
                 thread.join(END_SECONDS)
             try:
                 if self.runner_alive:
-                    finished(False, f"the runner did not end within {END_SECONDS:.0f} s; quit again, or stop the lane with: meshtui stop")
+                    finished(
+                        False,
+                        f"the runner did not end within {END_SECONDS:.0f} s; quit again, or stop the lane with: meshtui stop",
+                    )
                 elif how == "let go":
                     finished(True, "The runner ended; the running call goes on for the next one.")
                 elif how == "hand over":

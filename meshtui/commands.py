@@ -36,7 +36,11 @@ def _always(_: Situation) -> str | None:
 
 
 def _when_lane(now: Situation) -> str | None:
-    return None if now.view is not None and now.view.exists else "There is no lane here yet: e enqueues its first envelope"
+    return (
+        None
+        if now.view is not None and now.view.exists
+        else "There is no lane here yet: e enqueues its first envelope"
+    )
 
 
 def _when_pending(now: Situation) -> str | None:

@@ -34,7 +34,9 @@ class ModeChanged(Message):
 class Told(Message):
     """A receipt, a warning or an error, in words."""
 
-    def __init__(self, text: str, severity: Literal["information", "warning", "error"] = "information") -> None:
+    def __init__(
+        self, text: str, severity: Literal["information", "warning", "error"] = "information"
+    ) -> None:
         super().__init__()
         self.text = text
         self.severity: Literal["information", "warning", "error"] = severity

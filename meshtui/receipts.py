@@ -53,7 +53,10 @@ def restored(receipt: Any) -> Said:
 
 def withdrawn(receipt: Any) -> Said:
     """One taken out."""
-    return f"{receipt.envelope_id} is withdrawn, {receipt.queue_depth:,} pending; R restores it", "information"
+    return (
+        f"{receipt.envelope_id} is withdrawn, {receipt.queue_depth:,} pending; R restores it",
+        "information",
+    )
 
 
 def requeued(receipt: Any) -> Said:
@@ -65,7 +68,10 @@ def answered(receipt: Any) -> Said:
     """What was parked goes on, or is given up."""
     if receipt.action == "drop":
         return f"{receipt.envelope_id} is dropped; it counts as failed", "information"
-    return f"{receipt.envelope_id} is back at the head of the queue; s starts the runner if none runs", "information"
+    return (
+        f"{receipt.envelope_id} is back at the head of the queue; s starts the runner if none runs",
+        "information",
+    )
 
 
 def killed(receipt: Any) -> Said:

@@ -16,6 +16,7 @@ VARIABLES = {
     "select": "$primary 30%",
     "select-blur": "$panel",
     "head": "$panel",
+    "cap": "$primary 40%",
 }
 """Defaults for themes that do not define them."""
 
@@ -45,6 +46,7 @@ DARK = Theme(
         "select": "#283457",
         "select-blur": "#24283b",
         "head": "#1f2335",
+        "cap": "#3d4f8a",
         "footer-background": "#1f2335",
         "block-cursor-background": "#7aa2f7",
         "block-cursor-foreground": "#1a1b26",
@@ -87,6 +89,7 @@ LIGHT = Theme(
         "select": "#cfdaf5",
         "select-blur": "#e3e6f1",
         "head": "#e3e6f1",
+        "cap": "#c3cff0",
         "footer-background": "#e3e6f1",
         "border": "#2e5fc7",
         "border-blurred": "#b6bcd4",

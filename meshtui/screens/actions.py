@@ -185,7 +185,10 @@ class LaneActions(_Base):
             if answer is not None:
                 self._operate(
                     lambda lane: lane.answer(
-                        row.envelope_id, answer.action, engine=answer.engine, deadline_seconds=answer.deadline_seconds
+                        row.envelope_id,
+                        answer.action,
+                        engine=answer.engine,
+                        deadline_seconds=answer.deadline_seconds,
                     ),
                     receipts.answered,
                 )
@@ -249,7 +252,9 @@ class LaneActions(_Base):
     def _row_of(self, item: Attention) -> Row | None:
         if self.view is None or item.key is None:
             return None
-        return next((row for section in SECTIONS for row in self.view.rows(section) if row.key == item.key), None)
+        return next(
+            (row for section in SECTIONS for row in self.view.rows(section) if row.key == item.key), None
+        )
 
     def _show_log(self, item: Attention) -> None:
         if not self.show_key(item.key):
@@ -275,7 +280,8 @@ class LaneActions(_Base):
         listed = [
             section
             for section in SECTIONS
-            if section in ("pending", "active", "done", "failed", self.section) or self.view.counts.of(section)
+            if section in ("pending", "active", "done", "failed", self.section)
+            or self.view.counts.of(section)
         ]
         self.show_section(listed[(listed.index(self.section) + by) % len(listed)])
 

@@ -41,7 +41,9 @@ def evidence_text(value: object) -> str:
 class AnswerForm(ModalScreen[Answer]):
     """Dismisses with an :class:`Answer`, ``None`` to leave it parked."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave")
+    ]
 
     def __init__(self, row: Row, item: Attention | None, question: dict[str, Any] | None) -> None:
         super().__init__(classes="-ask")
@@ -70,10 +72,15 @@ class AnswerForm(ModalScreen[Answer]):
 
     def _facts(self) -> Content:
         row, question = self.row, self.question
-        cause = clean(question.get("cause") or (self.item.text if self.item is not None else row.error or "stalled twice"))
+        cause = clean(
+            question.get("cause")
+            or (self.item.text if self.item is not None else row.error or "stalled twice")
+        )
         parts: list[str | tuple[str, str]] = [(cause, "bold")]
         attempts = question.get("attempts", row.stalls or row.attempt)
-        parts.append(f"\n{attempts} attempts" if not isinstance(attempts, list) else f"\n{len(attempts)} attempts")
+        parts.append(
+            f"\n{attempts} attempts" if not isinstance(attempts, list) else f"\n{len(attempts)} attempts"
+        )
         if row.budget_seconds:
             parts.append(f", {duration(round(row.budget_seconds * 1000))} each")
         if row.finished_at is not None:
@@ -86,7 +93,10 @@ class AnswerForm(ModalScreen[Answer]):
         self.query_one("#leave", Button).focus()
 
     def _error(self) -> bool:
-        engine, seconds = self.query_one("#engine", Input).value.strip(), self.query_one("#seconds", Input).value.strip()
+        engine, seconds = (
+            self.query_one("#engine", Input).value.strip(),
+            self.query_one("#seconds", Input).value.strip(),
+        )
         wrong_engine = "" if not engine or engine in ENGINES else f"one of {', '.join(ENGINES)}"
         wrong_seconds = ""
         if seconds:
@@ -119,7 +129,10 @@ class AnswerForm(ModalScreen[Answer]):
 
     def _retry(self) -> None:
         if not self._error():
-            engine, seconds = self.query_one("#engine", Input).value.strip(), self.query_one("#seconds", Input).value.strip()
+            engine, seconds = (
+                self.query_one("#engine", Input).value.strip(),
+                self.query_one("#seconds", Input).value.strip(),
+            )
             self.dismiss(Answer("retry", engine or None, float(seconds) if seconds else None))
 
     def action_leave(self) -> None:

@@ -60,7 +60,9 @@ class Question(ModalScreen[str]):
 class Confirm(Question):
     """Asks whether to do what loses something; dismisses with ``yes`` or ``no``."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("y", "choose('yes')", "Yes", show=False, id="question.yes")]
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("y", "choose('yes')", "Yes", show=False, id="question.yes")
+    ]
 
     def __init__(self, question: str, loss: str, yes: str) -> None:
         super().__init__(question, loss)

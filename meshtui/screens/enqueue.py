@@ -19,7 +19,7 @@ from meshtui.core.models.envelope import validate_envelope, warnings_for
 from meshtui.screens.confirm import choice
 from meshtui.text import clean
 from meshtui.widgets.paint import now_of
-from meshtui.widgets.tabs import TabLine
+from meshtui.widgets.tabs import TabLine, TabSpec
 
 FIELDS: tuple[tuple[str, str, str], ...] = (
     ("id", "id", "made up if left empty"),
@@ -32,7 +32,7 @@ FIELDS: tuple[tuple[str, str, str], ...] = (
 )
 """Key of the envelope, label, hint."""
 
-TABS = (("form", "Form", ""), ("json", "JSON", ""))
+TABS = (TabSpec("form", "Form"), TabSpec("json", "JSON"))
 NUMBERS = ("deadline_seconds",)
 
 
@@ -52,6 +52,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         self.tab = "form"
         self.valid: dict[str, Any] | None = None
         self._filling = False
+        self.touched = False
+        """Whether something was typed: an empty form is not called wrong."""
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -large") as dialog:
@@ -63,7 +65,9 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
                     with Horizontal(classes="field"):
                         yield Static("prompt", classes="label")
                         yield Static("", id="error-prompt", classes="error")
-                    yield TextArea(id="field-prompt", compact=True, tab_behavior="focus", highlight_cursor_line=False)
+                    yield TextArea(
+                        id="field-prompt", compact=True, tab_behavior="focus", highlight_cursor_line=False
+                    )
                 for name, label, hint in FIELDS:
                     with Horizontal(classes="field"):
                         yield Static(label, classes="label")
@@ -97,7 +101,9 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         if self.tab == "form":
             self._take_form()
             self._filling = True
-            self.query_one("#json", TextArea).load_text(json.dumps(self.envelope, indent=2, ensure_ascii=False))
+            self.query_one("#json", TextArea).load_text(
+                json.dumps(self.envelope, indent=2, ensure_ascii=False)
+            )
             self._filling = False
             self._show_tab("json")
             self.query_one("#json").focus()
@@ -125,7 +131,9 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
 
     def _take_form(self) -> None:
         """The envelope as the form has it; what the form does not show is kept."""
-        envelope = {key: value for key, value in self.envelope.items() if key not in ("prompt", "fresh", "mode")}
+        envelope = {
+            key: value for key, value in self.envelope.items() if key not in ("prompt", "fresh", "mode")
+        }
         envelope.setdefault("kind", "phase")
         prompt = self.query_one("#field-prompt", TextArea).text
         if prompt or envelope.get("kind") == "phase":
@@ -165,12 +173,13 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
                 wrong = error
         shown = {"prompt", *(name for name, _label, _hint in FIELDS)}
         for name in shown:
-            text = clean(wrong) if wrong is not None and wrong.field == name and self.tab == "form" else ""
+            text = ""
+            if wrong is not None and wrong.field == name and self.tab == "form" and self.touched:
+                text = clean(wrong).removeprefix(f"{name} ")
             error = self.query_one(f"#error-{name}", Static)
             error.update(Content(text))
             error.display = bool(text)
-        beside = self.tab == "form" and wrong is not None and wrong.field in shown
-        self._say(None if beside else wrong)
+        self._say(wrong if self.touched or self.tab == "json" else None)
         self.query_one("#add", Button).disabled = self.valid is None
 
     def _say(self, wrong: InvalidInput | None) -> None:
@@ -178,7 +187,7 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         if wrong is not None:
             verdict.update(Content.styled("✖ " + clean(wrong), "$status-bad"))
         elif self.valid is None:
-            verdict.update(Content.styled("Not complete yet", "$quiet"))
+            verdict.update(Content.styled("Write a prompt; everything else may stay empty.", "$quiet"))
         else:
             warnings = warnings_for(self.valid, now_ms=now_of(self))
             if warnings:
@@ -190,10 +199,18 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
     @on(TextArea.Changed)
     @on(Checkbox.Changed)
     def _typed(self) -> None:
-        if not self._filling:
+        if not self._filling and self.is_mounted:
+            self.touched = self.touched or self._differs()
             if self.tab == "form":
                 self._take_form()
             self._check()
+
+    def _differs(self) -> bool:
+        written = [
+            self.query_one("#field-prompt", TextArea).text,
+            *(field.value for field in self.query(Input)),
+        ]
+        return self.tab == "json" or any(written)
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
@@ -210,6 +227,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         if self.valid is not None:
             self.dismiss(self.valid)
         else:
+            self.touched = True
+            self._check()
             self.app.bell()
 
     def action_leave(self) -> None:

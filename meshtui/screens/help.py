@@ -17,12 +17,22 @@ from meshtui.text import fit, wrap
 from meshtui.widgets.paint import Span
 from meshtui.widgets.prose import Head, Item, Prose, Raw
 
-KEYS = {"slash": "/", "question_mark": "?", "colon": ":", "escape": "esc", "right_square_bracket": "]", "left_square_bracket": "["}
+KEYS = {
+    "slash": "/",
+    "question_mark": "?",
+    "colon": ":",
+    "escape": "esc",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+}
 
 
 def keys_of(command: Command) -> str:
     """The keys of a command as they are typed."""
-    return " ".join(KEYS.get(key, key.replace("ctrl+", "^").replace("pagedown", "pgdn").replace("pageup", "pgup")) for key in command.key.split(","))
+    return " ".join(
+        KEYS.get(key, key.replace("ctrl+", "^").replace("pagedown", "pgdn").replace("pageup", "pgup"))
+        for key in command.key.split(",")
+    )
 
 
 def help_items(width: int) -> list[Item]:
@@ -40,12 +50,16 @@ def help_items(width: int) -> list[Item]:
                 keys, text = "1…9", "Take that exit of the selected item"
             label = 14
             for piece in wrap(text, max(10, width - label - 3)):
-                items.append(Raw((("  ", "text"), (fit(keys, label - 1), "key"), (" ", "text"), (piece, "text"))))
+                items.append(
+                    Raw((("  ", "text"), (fit(keys, label - 1), "key"), (" ", "text"), (piece, "text")))
+                )
                 keys = ""
     items += [
         Raw(()),
         Head("Details", "strong"),
-        Raw((("  tab", "key"), ("           goes from the list to the details and to what needs you", "text"))),
+        Raw(
+            (("  tab", "key"), ("           goes from the list to the details and to what needs you", "text"))
+        ),
     ]
     items += [Raw(()), Head("Signs", "strong"), *_signs("lane", list(LANE_STATES.values()), width)]
     return [*items, *_signs("records", list(SECTION_MARKS.values()), width)]

@@ -17,6 +17,7 @@ from meshtui.commands import BY_ACTION, Situation, bindings
 from meshtui.core.view import SECTIONS, LaneView, Row, Section
 from meshtui.messages import DetailRead, ModeChanged, OutputRead, RunnerChanged, Told, ViewChanged
 from meshtui.screens.actions import LaneActions
+from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
@@ -25,8 +26,9 @@ from meshtui.widgets.key_bar import KeyBar
 from meshtui.widgets.paint import now_of
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
-from meshtui.widgets.tabs import TabLine
+from meshtui.widgets.tabs import TabLine, TabSpec
 
+ALARMING = ("failed", "stalled", "quarantined")
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
@@ -34,8 +36,6 @@ class LaneScreen(LaneActions, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
-    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-medium"), (100, "-wide")]  # noqa: RUF012
-    VERTICAL_BREAKPOINTS = [(0, "-flat"), (8, "-low"), (16, "-normal"), (34, "-tall")]  # noqa: RUF012
     AUTO_FOCUS = "#table"
 
     def __init__(self, view: LaneView | None = None, *, read_only: bool = False) -> None:
@@ -119,14 +119,15 @@ class LaneScreen(LaneActions, Screen[None]):
             return "Reading…"
         return None
 
-    def _tabs(self) -> list[tuple[str, str, str]]:
+    def _tabs(self) -> list[TabSpec]:
         view = self.view
         tabs = []
         for section in SECTIONS:
             count = view.counts.of(section) if view is not None else 0
             always = section in ("pending", "active", "done", "failed")
             if always or count or section == self.section:
-                tabs.append((section, section, number(count)))
+                look = SECTION_MARKS[section].look if count and section in ALARMING else "muted"
+                tabs.append(TabSpec(section, section, number(count), look))
         return tabs
 
     def tick(self) -> None:

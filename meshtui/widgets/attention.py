@@ -13,7 +13,7 @@ from textual.message import Message
 from meshtui.core.view import Attention, Exit, LaneView
 from meshtui.status import attention_mark
 from meshtui.text import clean, cut_end, cut_middle, duration, fit
-from meshtui.widgets.paint import Line, Painted, Span, now_of, width_of
+from meshtui.widgets.paint import Line, Painted, Span, crop, now_of, width_of
 
 MOST = 4
 """The items shown at once."""
@@ -42,10 +42,11 @@ class NeedsYou(Painted, can_focus=True):
             super().__init__()
             self.item = item
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.items: tuple[Attention, ...] = ()
         self._index = 0
+        self.most = MOST
         self._exits_at: list[tuple[int, int, int, int]] = []
         self.display = False
 
@@ -68,8 +69,19 @@ class NeedsYou(Painted, can_focus=True):
             self._index = same[0] if same else max(0, min(self._index, len(items) - 1))
             self.display = bool(items)
             self.border_title = f"Needs you · {len(items)}" if items else ""
-            self.styles.height = min(len(items), MOST) + 2
+            self._fit()
         self.repaint()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """Take as many lines as there is to show, of a low screen only a few."""
+        lines = self.screen.size.height
+        self.most = MOST if lines >= 24 else 2 if lines >= 16 else 1
+        shown = min(len(self.items), self.most)
+        ways = self._stacked and any(item.exits for item in self.items)
+        self.styles.height = shown + int(ways) + 2
 
     def step(self, by: int, *, around: bool = False) -> None:
         """Select the item ``by`` lines further."""
@@ -98,8 +110,11 @@ class NeedsYou(Painted, can_focus=True):
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        index = self._first() + offset.y
-        if index >= len(self.items):
+        first, shown = self._window()
+        index = first + offset.y
+        if self._stacked and index > self._index:
+            index -= 1
+        if index >= first + len(shown):
             return
         was, self._index = self._index, index
         for y, start, end, number in self._exits_at:
@@ -111,67 +126,72 @@ class NeedsYou(Painted, can_focus=True):
                 self.action_go()
         self.repaint()
 
-    def _first(self) -> int:
-        return max(0, min(self._index - MOST + 1, len(self.items) - MOST)) if len(self.items) > MOST else 0
-
     def compose_lines(self, width: int) -> Sequence[Line]:
         self._exits_at = []
-        first = self._first()
-        shown = self.items[first : first + MOST]
+        first, shown = self._window()
         kind = max((cell_len(attention_mark(item).word) for item in shown), default=0) + 2
-        subject = min(max((cell_len(clean(item.subject)) for item in shown), default=0), max(8, width // 5))
-        exits = max((width_of(self._exits(item, True)) for item in shown), default=0)
-        if width < 60:
-            exits = 0
-        exits = min(exits, width // 2)
-        return [
-            self._line(y, item, first + y == self._index, width, kind, subject, exits) for y, item in enumerate(shown)
-        ]
+        subject = min(max((cell_len(clean(item.subject)) for item in shown), default=0), max(8, width // 4))
+        room = 0 if self._stacked else max((width_of(_exits(item, False)) for item in shown), default=0)
+        lines: list[Line] = []
+        for index, item in enumerate(shown, start=first):
+            selected = index == self._index
+            line = self._line(item, selected, kind, subject, width - (room + 2 if room else 0))
+            if room:
+                line = self._with_exits(line, item, selected, len(lines), width - room)
+            lines.append(line)
+            if selected and self._stacked and item.exits:
+                lines.append(self._with_exits((), item, True, len(lines), 4))
+        return lines
 
-    def _exits(self, item: Attention, selected: bool) -> Line:
-        spans: list[Span] = []
+    @property
+    def _stacked(self) -> bool:
+        """Whether the exits stand below the selected item, for want of width."""
+        return self.content_size.width < 96
+
+    def _window(self) -> tuple[int, tuple[Attention, ...]]:
+        most = self.most
+        first = max(0, min(self._index - most + 1, len(self.items) - most))
+        return first, self.items[first : first + most]
+
+    def _with_exits(self, line: Line, item: Attention, selected: bool, y: int, start: int) -> Line:
+        spans = [*line, (" " * (start - width_of(line)), "text"), *_exits(item, selected)]
         for number, way in enumerate(item.exits[:9], start=1):
-            if spans:
-                spans.append(("  ", "muted"))
-            spans.append((f" {number} " if selected else "   ", "key" if selected else "muted"))
-            spans.append((f" {clean(way.label)}", "text" if selected else "muted"))
+            length = cell_len(clean(way.label)) + 4
+            self._exits_at.append((y, start, start + length, number))
+            start += length + 2
         return tuple(spans)
 
-    def _line(
-        self, y: int, item: Attention, selected: bool, width: int, kind: int, subject: int, exits: int
-    ) -> Line:
+    def _line(self, item: Attention, selected: bool, kind: int, subject: int, width: int) -> Line:
         mark = attention_mark(item)
+        several = len(self.items) > 1
         spans: list[Span] = [
-            ("▸" if selected and len(self.items) > 1 else " ", "key" if self.has_focus else "muted"),
+            (
+                "▸ " if selected and several else "  " if several else " ",
+                "key" if self.has_focus else "muted",
+            ),
             (fit(f"{mark.glyph} {mark.word}", kind), mark.look),
             ("  ", "text"),
             (fit(cut_middle(clean(item.subject), subject), subject), "strong"),
             ("  ", "text"),
         ]
-        ways = self._exits(item, selected)
-        room = width - width_of(spans) - (exits + 2 if exits else 0)
+        left = width - width_of(spans)
         text = clean(item.text)
-        if item.since is not None and room > cell_len(text) + 14:
+        if item.since is not None and left > cell_len(text) + 14:
             text += f" · {duration(now_of(self) - item.since)} ago"
-        if room > 4:
-            spans.append((fit(cut_end(text, room), room), "text"))
-        if not exits and selected and item.exits and width >= 24:
-            # Narrow: the exits of the selected item take the place of its text.
-            used = width_of(spans[:3])
-            spans = [*spans[:3], (fit(cut_middle(clean(item.subject), 12), 12), "strong"), (" ", "text")]
-            if used + 13 + width_of(ways) > width:
-                spans = spans[:2]
-        start = width_of(spans)
-        if exits:
+        if left > 4:
+            spans.append((cut_end(text, left), "text"))
+        return crop(spans, width)
+
+
+def _exits(item: Attention, selected: bool) -> Line:
+    """The ways out, numbered where the numbers take them."""
+    spans: list[Span] = []
+    for number, way in enumerate(item.exits[:9], start=1):
+        if spans:
             spans.append(("  ", "text"))
-            start += 2
-        if exits or selected:
-            for number, way in enumerate(item.exits[:9], start=1):
-                length = cell_len(clean(way.label)) + 4
-                self._exits_at.append((y, start, start + length, number))
-                start += length + 2
-            spans.extend(ways)
-        return tuple(spans)
+        spans.append((f" {number} " if selected else "   ", "cap" if selected else "text"))
+        spans.append((f" {clean(way.label)}", "text" if selected else "muted"))
+    return tuple(spans)
 
 
 def exit_by_number(item: Attention | None, number: int) -> Exit | None:

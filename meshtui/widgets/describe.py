@@ -97,7 +97,9 @@ def _times(row: Row) -> Iterator[Item]:
     if row.budget_seconds is not None:
         yield Fact("budget", duration(round(row.budget_seconds * 1000)) + " an attempt")
     if row.attempt > 1 or row.stalls:
-        yield Fact("attempt", f"{row.attempt}, stalled {row.stalls} time{'' if row.stalls == 1 else 's'}", "warn")
+        yield Fact(
+            "attempt", f"{row.attempt}, stalled {row.stalls} time{'' if row.stalls == 1 else 's'}", "warn"
+        )
 
 
 def _asked(envelope: dict[str, Any]) -> Iterator[Item]:
@@ -147,7 +149,9 @@ def result_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
     status = _text(result.get("status", "?"))
     look = {"done": "ok", "failed": "bad", "stalled": "warn"}.get(status, mark.look)
     glyph = {"done": "✔", "failed": "✖", "stalled": "◆"}.get(status, "■")
-    items: list[Item] = [Raw(((f"{glyph} {clean(status)}", look), ("  ", "text"), (clean(row.title), "strong")))]
+    items: list[Item] = [
+        Raw(((f"{glyph} {clean(status)}", look), ("  ", "text"), (clean(row.title), "strong")))
+    ]
     if result.get("error"):
         items.append(Body(_text(result["error"]), "bad"))
     items.append(GAP)
@@ -182,7 +186,9 @@ def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
         return [Fact("", "No handoff: only phases of the schema hq-phase-envelope/v1 leave one.", "muted")]
     status = handoff_mark(_text(handoff.get("status", "?")))
     who = " · ".join(clean(handoff[name]) for name in ("story_id", "phase", "worker_id") if handoff.get(name))
-    items: list[Item] = [Raw(((f"{status.glyph} {clean(status.word)}", status.look), ("  ", "text"), (who, "strong")))]
+    items: list[Item] = [
+        Raw(((f"{status.glyph} {clean(status.word)}", status.look), ("  ", "text"), (who, "strong")))
+    ]
     if handoff.get("summary"):
         items.append(Body(_text(handoff["summary"])))
     gates = handoff.get("back_pressure")
@@ -191,7 +197,15 @@ def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
         items += [GAP, Raw((("gates      ", "muted"), (f"{passed} of {len(gates)} passed", "text")))]
         for name, value in gates.items():
             mark = gate_mark(_text(value))
-            items.append(Raw((("  ", "text"), (f"{mark.glyph} {clean(mark.word)}".ljust(11), mark.look), (clean(name), "text"))))
+            items.append(
+                Raw(
+                    (
+                        ("  ", "text"),
+                        (f"{mark.glyph} {clean(mark.word)}".ljust(11), mark.look),
+                        (clean(name), "text"),
+                    )
+                )
+            )
     items += _evidence(handoff.get("ac_evidence"))
     for name, label in (("files_changed", "files changed"), ("commits", "commits")):
         values = handoff.get(name)

@@ -7,6 +7,7 @@ from typing import Literal
 
 from textual.app import ComposeResult
 from textual.containers import Vertical
+from textual.content import Content
 from textual.message import Message
 
 from meshtui.core.view import Detail, Row
@@ -15,7 +16,7 @@ from meshtui.text import clean, cut_middle
 from meshtui.widgets.describe import DESCRIBE
 from meshtui.widgets.paint import now_of
 from meshtui.widgets.prose import Fact, Item, Prose, Ready
-from meshtui.widgets.tabs import TabLine
+from meshtui.widgets.tabs import TabLine, TabSpec
 
 Part = Literal["envelope", "output", "result", "handoff"]
 PARTS: tuple[Part, ...] = ("envelope", "output", "result", "handoff")
@@ -31,7 +32,7 @@ class DetailPane(Vertical):
             super().__init__()
             self.part: Part = part
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.part: Part = "envelope"
         self.row: Row | None = None
@@ -90,24 +91,28 @@ class DetailPane(Vertical):
                 self.choose(part)
 
     def _draw(self, *, top: bool = False) -> None:
-        if not self.is_mounted:
+        if not self.query("#prose"):
             return
         title = clean(self.row.title) if self.row is not None else "Details"
         title = cut_middle(title, max(4, self.size.width - 8)) if self.size.width else title
-        # A title is markup otherwise.
-        self.border_title = title.replace("[", "\\[")
+        self.border_title = Content(title)  # type: ignore[assignment]
         self.query_one("#parts", TabLine).show(self._tabs(), self.part)
         prose = self.query_one("#prose", Prose)
         prose.show(self._items(), follows=self.part == "output", top=top)
 
-    def _tabs(self) -> Sequence[tuple[str, str, str]]:
+    def _tabs(self) -> Sequence[TabSpec]:
         gates = ""
         if self.detail is not None and self.detail.handoff:
             values = self.detail.handoff.get("back_pressure")
             if isinstance(values, dict):
                 gates = f"{sum(1 for value in values.values() if value == 'pass')}/{len(values)}"
         live = "●" if self.output is not None and self.output.live else ""
-        return (("envelope", "Envelope", ""), ("output", "Output", live), ("result", "Result", ""), ("handoff", "Handoff", gates))
+        return (
+            TabSpec("envelope", "Envelope"),
+            TabSpec("output", "Output", live, "run"),
+            TabSpec("result", "Result"),
+            TabSpec("handoff", "Handoff", gates),
+        )
 
     def _items(self) -> Sequence[Item]:
         if self.row is None:

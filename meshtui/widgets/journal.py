@@ -23,7 +23,7 @@ class Note:
 class JournalLine(Painted):
     """Newest first, as many as fit; what this console did stands among it."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.view: LaneView | None = None
         self.notes: list[Note] = []

@@ -15,7 +15,7 @@ from meshtui.widgets.paint import Line, Painted, Span
 class KeyBar(Painted):
     """As many commands as fit, the weightiest kept longest; clicking one does it."""
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.situation = Situation()
         self.labels: dict[str, str] = {}

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
-from rich.style import Style
+from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -32,6 +32,7 @@ LOOKS = (
     "bad",
     "idle",
     "key",
+    "cap",
     "tab",
     "rule",
     "cursor",
@@ -103,10 +104,10 @@ class Painted(Painter, Widget, can_focus=False, inherit_bindings=False):
 
     COMPONENT_CLASSES = LOOK_CLASSES
 
-    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)
         self._lines: tuple[Line, ...] = ()
-        self._lines_for: int | None = None
+        self._lines_for: Size | None = None
 
     def compose_lines(self, width: int) -> Sequence[Line]:
         """What to draw now, in ``width`` cells."""
@@ -116,16 +117,16 @@ class Painted(Painter, Widget, can_focus=False, inherit_bindings=False):
         """Draw again, if what is to be drawn changed."""
         if not self.is_mounted or self._lines_for is None:
             return
-        width = self.content_size.width
-        lines = tuple(self.compose_lines(width))
-        if lines != self._lines or width != self._lines_for:
-            self._lines, self._lines_for = lines, width
+        size = self.content_size
+        lines = tuple(self.compose_lines(size.width))
+        if lines != self._lines or size != self._lines_for:
+            self._lines, self._lines_for = lines, size
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
-        width = self.content_size.width
-        if width != self._lines_for:
-            self._lines, self._lines_for = tuple(self.compose_lines(width)), width
+        size, width = self.content_size, self.content_size.width
+        if size != self._lines_for:
+            self._lines, self._lines_for = tuple(self.compose_lines(width)), size
         if y < len(self._lines):
             return self.strip(self._lines[y], width)
         return self.blank(width)

@@ -125,7 +125,7 @@ class Prose(Painter, ScrollView, can_focus=True):
         Binding("ctrl+u,pageup", "page_up", "Page up", show=False, id="detail.page_up"),
     ]
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.items: tuple[Item, ...] = ()
         self.follows = False
@@ -143,9 +143,9 @@ class Prose(Painter, ScrollView, can_focus=True):
         self.items = value
         self._lay_out()
         if follows and (at_end or turned or top):
-            self.scroll_to(y=self.max_scroll_y, animate=False)
+            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
         elif top:
-            self.scroll_to(y=0, animate=False)
+            self.scroll_to(y=0, animate=False, force=True)
         self.refresh()
 
     def _lay_out(self) -> None:
@@ -159,29 +159,29 @@ class Prose(Painter, ScrollView, can_focus=True):
             at_end = self.follows and self.scroll_offset.y >= self.max_scroll_y
             self._lay_out()
             if at_end:
-                self.scroll_to(y=self.max_scroll_y, animate=False)
+                self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
     def text(self) -> str:
         """Everything shown, as plain lines."""
         return "\n".join("".join(text for text, _look in line) for line in self._lines)
 
     def action_scroll_down(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y + 1, animate=False)
+        self.scroll_to(y=self.scroll_offset.y + 1, animate=False, force=True)
 
     def action_scroll_up(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y - 1, animate=False)
+        self.scroll_to(y=self.scroll_offset.y - 1, animate=False, force=True)
 
     def action_scroll_home(self) -> None:
-        self.scroll_to(y=0, animate=False)
+        self.scroll_to(y=0, animate=False, force=True)
 
     def action_scroll_end(self) -> None:
-        self.scroll_to(y=self.max_scroll_y, animate=False)
+        self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
 
     def action_page_down(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y + max(1, self.size.height // 2), animate=False)
+        self.scroll_to(y=self.scroll_offset.y + max(1, self.size.height // 2), animate=False, force=True)
 
     def action_page_up(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y - max(1, self.size.height // 2), animate=False)
+        self.scroll_to(y=self.scroll_offset.y - max(1, self.size.height // 2), animate=False, force=True)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         if self._laid_for is None:
@@ -200,5 +200,3 @@ def bar(part: float, cells: int, look: str) -> Line:
     """A thin bar, ``part`` of it drawn in ``look``."""
     full = max(0, min(cells, round(part * cells)))
     return (("━" * full, look), ("━" * (cells - full), "rule"))
-
-

@@ -12,6 +12,8 @@ from meshtui.widgets.paint import Line, Painted, Span, now_of, width_of
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 12
+SPARK = 7
+"""The rank of the sparkline, which gives way first."""
 
 
 def sparkline(history: Sequence[tuple[int, int]], now: int, *, cells: int = _SPARKS) -> str:
@@ -63,43 +65,48 @@ class StatusLine(Painted):
         state: Line = ((f"{mark.glyph} {mark.word}", mark.look),)
         parts: list[tuple[int, Line]] = [(0, state)]
         if view is not None and view.exists:
-            parts += self._parts(view, now_of(self))
+            parts += self._parts(view, now_of(self), short=width < 100)
         if self.mode == "polling":
             parts.append((2, (("▲ polling", "warn"),)))
         return (self._join(name, parts, width),)
 
-    def _parts(self, view: LaneView, now: int) -> list[tuple[int, Line]]:
+    def _parts(self, view: LaneView, now: int, *, short: bool) -> list[tuple[int, Line]]:
         parts: list[tuple[int, Line]] = []
         runner = view.runner
         if runner.pid is not None and (runner.alive or view.state == "dead"):
-            age = "" if runner.heartbeat_at is None else duration(now - runner.heartbeat_at).replace(" s", "s")
+            age = (
+                "" if runner.heartbeat_at is None else duration(now - runner.heartbeat_at).replace(" s", "s")
+            )
             stale = runner.heartbeat_at is not None and now - runner.heartbeat_at > 60_000
-            who = "foreign runner " if runner.foreign else "runner "
-            spans: list[Span] = [(who, "muted"), (str(runner.pid), "text")]
+            who = "foreign runner" if runner.foreign else "runner"
+            spans: list[Span] = [] if short and age else [(f"{who} ", "muted"), (f"{runner.pid} ", "text")]
             if age:
-                spans.append((f" ♥ {age}", "bad" if stale else "muted"))
+                spans.append((f"♥ {age}", "bad" if stale else "muted"))
             parts.append((3, tuple(spans)))
         queue: list[Span] = [("queue ", "muted"), (number(view.counts.pending), "strong")]
         parts.append((1, tuple(queue)))
         spark = sparkline(view.depth_history, now)
         if spark:
-            parts.append((7, ((spark, "run"),)))
-        active = self._active(view, now)
+            parts.append((SPARK, ((spark, "run"),)))
+        active = self._active(view, now, short=short)
         if active:
             parts.append((2, active))
         counts = view.counts
         parts.append((5, (("done ", "muted"), (number(counts.done), "ok" if counts.done else "muted"))))
-        parts.append((4, (("failed ", "muted"), (number(counts.failed), "bad" if counts.failed else "muted"))))
+        parts.append(
+            (4, (("failed ", "muted"), (number(counts.failed), "bad" if counts.failed else "muted")))
+        )
         if not view.counts_exact or not view.complete:
             parts.append((6, (("counting…", "muted"),)))
         return parts
 
-    def _active(self, view: LaneView, now: int) -> Line:
+    def _active(self, view: LaneView, now: int, *, short: bool) -> Line:
         if not view.active:
             return ()
         row = view.active[0]
-        title = cut_middle(clean(row.title), 28)
-        spans: list[Span] = [("active ", "muted"), (title, "text")]
+        title = cut_middle(clean(row.title), 20 if short else 28)
+        spans: list[Span] = [] if short else [("active ", "muted")]
+        spans.append((title, "text"))
         if row.started_at is not None:
             late = row.deadline_at is not None and now > row.deadline_at
             spans.append((f" {stopwatch(now - row.started_at)}", "bad" if late else "run"))
@@ -111,17 +118,21 @@ class StatusLine(Painted):
         return tuple(spans)
 
     def _join(self, name: str, parts: list[tuple[int, Line]], width: int) -> Line:
-        gap = 3 if width >= 100 else 2
-        room = max(8, width // 4)
-        name = cut_middle(name, room)
-        kept = list(parts)
-        while len(kept) > 1 and self._needed(name, kept, gap) > width:
-            kept.remove(max(kept, key=lambda part: part[0]))
+        name = cut_middle(name, max(8, width // 4))
+        kept, gap = list(parts), 3
+        while self._needed(name, kept, gap) > width:
+            if gap == 3:
+                gap = 2
+            elif len(kept) > 1:
+                kept.remove(max(kept, key=lambda part: part[0]))
+            else:
+                break
         spans: list[Span] = [(" ", "text"), (name, "strong")]
         for rank, part in kept:
-            spans.append((" " * (1 if rank == 7 else gap), "text"))
+            spans.append((" " * (1 if rank == SPARK else gap), "text"))
             spans.extend(part)
         return tuple(spans)
 
     def _needed(self, name: str, parts: list[tuple[int, Line]], gap: int) -> int:
-        return 2 + width_of([(name, "")]) + sum(width_of(part) + (1 if rank == 7 else gap) for rank, part in parts)
+        gaps = sum(1 if rank == SPARK else gap for rank, _part in parts)
+        return 2 + width_of([(name, "")]) + gaps + sum(width_of(part) for _rank, part in parts)

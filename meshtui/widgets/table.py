@@ -42,7 +42,7 @@ class QueueTable(Painter, ScrollView, can_focus=True):
             super().__init__()
             self.row = row
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.section: Section = "pending"
         self.rows: tuple[Row, ...] = ()
@@ -170,7 +170,7 @@ class QueueTable(Painter, ScrollView, can_focus=True):
         self.repaint()
 
     def _scroll_top(self, line: int) -> None:
-        self.scroll_to(y=line, animate=False)
+        self.scroll_to(y=line, animate=False, force=True)
 
     def _scroll_to_cursor(self) -> None:
         top, page = self.scroll_offset.y, self._page
@@ -272,5 +272,3 @@ class QueueTable(Painter, ScrollView, can_focus=True):
         width = self.scrollable_content_region.width
         line, on = self._drawn[y] = self._line(y, width)
         return self.strip(line, width, cursor=on)
-
-

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from rich.cells import cell_len
 from textual import events
@@ -11,6 +12,14 @@ from textual.message import Message
 from meshtui.widgets.paint import Line, Painted, Span
 
 
+class TabSpec(NamedTuple):
+    """One tab."""
+
+    id: str
+    title: str
+    count: str = ""
+    look: str = "muted"
+    """Of the count."""
 
 
 class TabLine(Painted):
@@ -28,20 +37,22 @@ class TabLine(Painted):
         def control(self) -> TabLine:
             return self.line
 
-    def __init__(self, *, id: str | None = None) -> None:  # noqa: A002
+    def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.tabs: tuple[tuple[str, str, str], ...] = ()
+        self.tabs: tuple[TabSpec, ...] = ()
         self.chosen = ""
         self._at: list[tuple[int, int, str]] = []
 
-    def show(self, tabs: Sequence[tuple[str, str, str]], chosen: str) -> None:
-        """Draw ``tabs`` of ``(id, title, count)`` with ``chosen`` marked."""
+    def show(self, tabs: Sequence[TabSpec], chosen: str) -> None:
+        """Draw ``tabs`` with ``chosen`` marked."""
         self.tabs, self.chosen = tuple(tabs), chosen
         self.repaint()
 
     def compose_lines(self, width: int) -> Sequence[Line]:
         gap = 3
-        sizes = [cell_len(title) + (cell_len(count) + 1 if count else 0) for _tab, title, count in self.tabs]
+        sizes = [
+            cell_len(title) + (cell_len(count) + 1 if count else 0) for _tab, title, count, _look in self.tabs
+        ]
         chosen = next((index for index, tab in enumerate(self.tabs) if tab[0] == self.chosen), 0)
         if sum(sizes) + gap * len(sizes) > width:
             gap = 2
@@ -51,7 +62,7 @@ class TabLine(Painted):
         self._at = []
         spans: list[Span] = [("‹" if first else " ", "muted")]
         x = 1
-        for index, (tab, title, count) in enumerate(self.tabs[first:], start=first):
+        for index, (tab, title, count, look) in enumerate(self.tabs[first:], start=first):
             if x + sizes[index] > width and index > first:
                 if x <= width:
                     spans.append(("›", "muted"))
@@ -60,7 +71,7 @@ class TabLine(Painted):
             spans.append((title, "tab" if marked else "muted"))
             if count:
                 spans.append((" ", "text"))
-                spans.append((count, "strong" if marked else "muted"))
+                spans.append((count, "strong" if marked and look == "muted" else look))
             self._at.append((x, x + sizes[index], tab))
             spans.append((" " * gap, "text"))
             x += sizes[index] + gap

@@ -178,7 +178,10 @@ def lane(count: int = 3, *, attention: int = 0, running: bool = True) -> LaneVie
             done=len(finished),
             failed=len(failed),
         ),
-        depth_history=tuple((NOW - (12 - index) * MINUTE, depth) for index, depth in enumerate((1, 3, 6, 9, 12, 12, 9, 7, 5, 4, 3, count))),
+        depth_history=tuple(
+            (NOW - (12 - index) * MINUTE, depth)
+            for index, depth in enumerate((1, 3, 6, 9, 12, 12, 9, 7, 5, 4, 3, count))
+        ),
         attention=ATTENTION[:attention],
         journal=JOURNAL,
     )
