@@ -128,3 +128,41 @@ def read_tail(path: Path, count: int) -> list[Event]:
         if len(events) >= count or start == 0:
             return events[-count:]
         span *= 4
+
+
+class JournalFollower:
+    """Keeps the newest events of a journal that grows, reading only what is new."""
+
+    def __init__(self, path: Path, count: int) -> None:
+        self._path = path
+        self._count = count
+        self._offset = 0
+        self._inode: int | None = None
+        self.events: tuple[Event, ...] = ()
+
+    def refresh(self) -> bool:
+        """Read what came since; whether there is something new."""
+        try:
+            state = self._path.stat()
+        except FileNotFoundError:
+            changed = bool(self.events)
+            self.events, self._offset, self._inode = (), 0, None
+            return changed
+        if state.st_ino != self._inode or state.st_size < self._offset:
+            self._inode = state.st_ino
+            self.events = tuple(read_tail(self._path, self._count))
+            self._offset = self._end_of_last_line(state.st_size)
+            return True
+        if state.st_size == self._offset:
+            return False
+        block = read_block(self._path, self._offset, state.st_size - self._offset)
+        whole = block[: block.rfind(b"\n") + 1]
+        if not whole:
+            return False
+        self._offset += len(whole)
+        self.events = (*self.events, *parse_lines(whole))[-self._count :]
+        return True
+
+    def _end_of_last_line(self, size: int) -> int:
+        tail = read_block(self._path, max(0, size - MAX_LINE), MAX_LINE)
+        return size - (len(tail) - (tail.rfind(b"\n") + 1))

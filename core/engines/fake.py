@@ -17,8 +17,8 @@ delay=$1 hang=$2 session=$3 words=$4 code=$5
 shift 5
 [ "$delay" = 0 ] || sleep "$delay"
 printf %s "$words" >&2
+[ -z "$session" ] || printf 'MESHTUI_SESSION=%s\\n' "$session"
 for piece; do printf %s "$piece"; done
-[ -z "$session" ] || printf '\\nMESHTUI_SESSION=%s\\n' "$session"
 [ "$hang" = 0 ] || exec sleep 1000000
 exit "$code"
 """

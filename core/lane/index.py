@@ -42,6 +42,8 @@ class IndexState:
     """Whether that record is a stop (a stop is always the newest one)."""
     done: int = 0
     failed: int = 0
+    bad: int = 0
+    """How many of the done ones gave a handoff that says failed or blocked."""
 
 
 def read_state(paths: LanePaths) -> IndexState | None:
@@ -86,10 +88,11 @@ def result_status(raw: bytes) -> str:
     return status if isinstance(status, str) else "unreadable"
 
 
-def tally(statuses: dict[str, str]) -> tuple[int, int]:
-    """Counts of ``done`` (whatever its handoff says) and ``failed`` among result statuses."""
+def tally(statuses: dict[str, str]) -> tuple[int, int, int]:
+    """Counts of ``done`` (whatever its handoff says), ``failed``, and done with a bad handoff."""
     values = list(statuses.values())
-    return values.count("done") + values.count("bad"), values.count("failed")
+    bad = values.count("bad")
+    return values.count("done") + bad, values.count("failed"), bad
 
 
 class Outcomes:
@@ -218,7 +221,7 @@ class Index:
             storage.write_atomic(
                 self._paths.ids / "outcomes.jsonl", strict_json.dump_lines(lines), durable=False
             )
-        self.state.done, self.state.failed = tally(outcomes.statuses())
+        self.state.done, self.state.failed, self.state.bad = tally(outcomes.statuses())
         return {folded(name.removesuffix(".json")) for name in outcomes.known}
 
     def _set_newest(self, records: list[str]) -> None:
@@ -281,6 +284,7 @@ class Index:
     def _count_result(self, status: str, change: int) -> None:
         if status in ("done", "bad"):
             self.state.done += change
+            self.state.bad += change if status == "bad" else 0
         elif status == "failed":
             self.state.failed += change
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from meshtui.core import storage, strict_json
-from meshtui.core.calls import Call
+from meshtui.core.calls import EndReason
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
 from meshtui.core.journal import Journal
@@ -28,7 +28,7 @@ from meshtui.core.lane.receipts import (
     StopReceipt,
     WithdrawReceipt,
 )
-from meshtui.core.lane.runner import KILLED, apply_answer
+from meshtui.core.lane.runner import KILLED, apply_answer, attach
 from meshtui.core.lane.settle import LaneFiles, Settler
 from meshtui.core.models.envelope import kind_of, validate_envelope, validate_id, warnings_for
 from meshtui.core.models.record import Record, load_record
@@ -326,8 +326,8 @@ class Lane:
                 files.queue.quarantine("active", name, str(error))
         return records
 
-    def _end_call(self, record: Record, reason: str) -> tuple[str, ...]:
-        call = Call.attach(self._run_dir, record.call) if record.call else None
+    def _end_call(self, record: Record, reason: EndReason) -> tuple[str, ...]:
+        call = attach(self._run_dir, record)
         if call is None:
             return ()
         if call.state() in ("ended", "lost"):

@@ -190,7 +190,7 @@ class Phases:
 
     def adopt(self, record: Record, call: Call) -> Attempt:
         """Take over a call that another runner started: same attempt, same deadline."""
-        about = call.spec_data()
+        about = call.about() or {}
         name = str(about.get("engine") or self._settings.engine_for(record.envelope))
         session = about.get("session_id")
         directory = Path(str(about.get("cwd") or self._settings.directory_for(record.envelope)))

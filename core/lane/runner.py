@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meshtui.core.calls import Call, Wake
+from meshtui.core.calls import Call, Waker, EndReason
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
@@ -83,7 +83,7 @@ class Runner:
         self._settings = settings
         self._phases = Phases(self._files, settings, engines)
         self._lease = Lease(self._paths, self._clock)
-        self._wake = Wake()
+        self._wake = Waker()
         self._control_poll = FolderPoll(self._paths.control)
         self._pending_poll = FolderPoll(self._paths.pending)
         self._names: list[str] = []
@@ -297,7 +297,7 @@ class Runner:
                 self._end(attempt, "output")
                 return
 
-    def _end(self, attempt: Attempt, reason: str) -> tuple[str, ...]:
+    def _end(self, attempt: Attempt, reason: EndReason) -> tuple[str, ...]:
         """End a call; an ending that somebody decided on earlier keeps its reason."""
         self._lease.verify()
         report = attempt.call.end(reason, "runner")
@@ -420,7 +420,7 @@ class Runner:
                 return "stopped"
             self._parked = self._parked or status == "stalled"
             return self._park_state()
-        call = Call.attach(self._files.run_dir, record.call) if record.call else None
+        call = attach(self._files.run_dir, record)
         if call is None or (call.state() == "lost" and call.ending() is None):
             self._settler.put_back(record, event="phase_recovered", recovered=True)
             return None
@@ -494,6 +494,17 @@ class Runner:
         self._lease.verify()
         status.write(self._files.queue.depth)
         self._status_at = self._clock.monotonic()
+
+
+def attach(run_dir: RunDir, record: Record) -> Call | None:
+    """The call that works on ``record``, ``None`` if it names none."""
+    if record.call is None:
+        return None
+    try:
+        return Call.attach(run_dir, record.call)
+    except InvalidInput:
+        # Another tool's field of the same name.
+        return None
 
 
 def _over(call: Call) -> bool:

@@ -57,7 +57,9 @@ def show(value: object, limit: int = 60) -> str:
         return str(value) if abs(value) < 10**18 else "a number that long"
     if isinstance(value, float):
         return repr(value)
-    return "an object" if isinstance(value, dict) else "an array" if isinstance(value, list) else "that"
+    if isinstance(value, (dict, list)):
+        return "an object" if isinstance(value, dict) else "an array"
+    return f"a {type(value).__name__}"
 
 
 def _refuse(field: str, allowed: str, value: object) -> InvalidInput:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meshtui.core.errors import InvalidInput
@@ -30,6 +30,9 @@ from meshtui.core.models.envelope import (
     warnings_for,
     workdir_of,
 )
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 VERDICTS = json.loads((Path(__file__).parent.parent / "data" / "envelope-verdicts.json").read_bytes())
 
@@ -349,6 +352,7 @@ class TestDeadline:
         with pytest.raises(InvalidInput, match="'2030-02-30' does not exist"):
             parse_deadline("2030-02-30")
 
+    @unhurried
     @given(
         moment=st.datetimes(datetime(2, 1, 1), datetime(9998, 12, 31)),
         minutes=st.integers(-23 * 60 - 59, 23 * 60 + 59),
@@ -370,12 +374,14 @@ class TestDeadline:
         ) // timedelta(milliseconds=1)
         assert parse_deadline(text) == expected
 
+    @unhurried
     @given(st.datetimes(datetime(1971, 1, 1), datetime(2100, 1, 1)))
     def test_round_trip_local(self, moment: datetime) -> None:
         assert parse_deadline(moment.isoformat(timespec="milliseconds")) == (
             round(moment.replace(microsecond=0).timestamp() * 1000) + moment.microsecond // 1000
         )
 
+    @unhurried
     @given(st.text() | st.from_regex(r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(:\d{2})?(\.\d+)?Z?", fullmatch=True))
     def test_anything_is_a_number_or_refused(self, text: str) -> None:
         try:

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import assume, example, given
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from meshtui.core.errors import InvalidInput
 from meshtui.core.models.handoff import read_handoff, validate_handoff
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 VERDICTS = json.loads((Path(__file__).parent.parent / "data" / "handoff-verdicts.json").read_bytes())
 ENVELOPE: dict[str, Any] = VERDICTS[0]["envelope"]
@@ -178,6 +181,7 @@ class TestReading:
         value = {**HANDOFF, "earlier": {**HANDOFF, "status": "failed"}}
         assert read_handoff(json.dumps(value), ENVELOPE) == value
 
+    @unhurried
     @given(
         st.text()
         | st.lists(
@@ -190,6 +194,7 @@ class TestReading:
         except InvalidInput:
             return
 
+    @unhurried
     @given(
         before=st.text(alphabet='{}[]:,"\\ \nab1') | st.text(),
         after=st.text(alphabet='{}[]:,"\\ \nab1') | st.text(),

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.prompts import INLINE_BYTES, build_prompt
 from meshtui.core.models.handoff import read_handoff
+
+# A busy machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 DEADLINE = 1_900_000_000_000
 SECTION: dict[str, Any] = {
@@ -148,6 +151,7 @@ class TestSections:
             filled = filled.replace(placeholder, value)
         assert read_handoff(filled, SECTION)["ac_evidence"] == [{"index": 1, "met": True, "evidence": "t"}]
 
+    @unhurried
     @given(st.text(min_size=1).filter(str.strip))
     def test_hostile_ids_stay_on_their_line(self, text: str) -> None:
         told = prompt(story_id=text, phase=text, worker_id=text)

@@ -1,0 +1,113 @@
+"""What of a lane needs the operator, with the only legal ways out."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+from meshtui.core.clock import from_iso
+from meshtui.core.lane.rows import read_object
+from meshtui.core.run_dir import LanePaths
+from meshtui.core.view import Attention, Exit, LaneView, Row
+
+MOST_FAILED = 50
+
+
+def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
+    """The items for ``view``: what stands still first, then what ended badly, newest first."""
+    where = f"--run-dir {quote(str(view.run_dir))}"
+    items = [_dead(view, where)] if view.state == "dead" else []
+    items += [_parked(row, paths, where) for row in view.stalled]
+    items += [_quarantined(row, where) for row in view.quarantined]
+    bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
+    ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
+    items += [_ended_badly(row, where) for row in ended[:MOST_FAILED] if row.loaded]
+    return tuple(items)
+
+
+def _dead(view: LaneView, where: str) -> Attention:
+    left = f"; {view.active[0].title} was active" if view.active else ""
+    pid = f" (pid {view.runner.pid})" if view.runner.pid else ""
+    return Attention(
+        kind="dead",
+        subject=view.lane_id or view.run_dir.name,
+        text=f"the runner{pid} is gone{left}; a new one takes over at once",
+        since=view.runner.heartbeat_at or view.updated_at,
+        exits=(Exit("start runner", f"meshtui lane {where}", "run"),),
+    )
+
+
+def _parked(row: Row, paths: LanePaths, where: str) -> Attention:
+    question = read_object(paths.question(row.envelope_id)) or {}
+    result = read_object(paths.result(row.envelope_id)) or {}
+    cause = question.get("cause") or result.get("error") or "parked"
+    attempts = question.get("attempts", row.stalls)
+    evidence = question.get("evidence")
+    silent = from_iso(evidence.get("last_output_at")) if isinstance(evidence, dict) else None
+    raised = from_iso(question.get("raised_at")) or from_iso(result.get("finished_at"))
+    text = str(cause)
+    if isinstance(attempts, int) and attempts >= 2:
+        text = f"stalled {'twice' if attempts == 2 else f'{attempts} times'}"
+        if row.budget_seconds:
+            text += f" at {span(row.budget_seconds)}"
+        if isinstance(evidence, dict) and "output_bytes" in evidence:
+            text += ", no output" if not evidence["output_bytes"] else ""
+            if silent is not None and raised is not None and raised - silent >= 1000:
+                text += f", silent for {span((raised - silent) / 1000)}"
+    answer = f"meshtui answer {quote(row.envelope_id)} {where}"
+    longer = max(1, round((row.budget_seconds or 1800) * 2))
+    return Attention(
+        kind="parked",
+        subject=row.title,
+        text=text,
+        since=raised,
+        exits=(
+            Exit("retry", f"{answer} --retry", "retry"),
+            Exit(f"retry with {span(longer)}", f"{answer} --deadline-seconds {longer}", "retry"),
+            Exit("drop", f"{answer} --drop", "drop"),
+        ),
+        key=row.key,
+    )
+
+
+def _quarantined(row: Row, where: str) -> Attention:
+    name = quote(row.key)
+    return Attention(
+        kind="quarantined",
+        subject=row.key,
+        text=row.error or "cannot be read as a record",
+        since=row.finished_at,
+        exits=(
+            Exit("repair", f"meshtui quarantine repair {name} {where}", "repair"),
+            Exit("drop", f"meshtui quarantine drop {name} {where}", "drop-file"),
+        ),
+        key=row.key,
+    )
+
+
+def _ended_badly(row: Row, where: str) -> Attention:
+    blocked = row.handoff_status == "blocked"
+    text = row.error or (f"handoff says {row.handoff_status}" if row.handoff_status else "failed")
+    exits = [Exit("requeue", f"meshtui requeue {quote(row.envelope_id)} {where}", "requeue")]
+    if row.call_id is not None:
+        exits.append(Exit("log", f"meshtui logs {quote(row.envelope_id)} {where}", "log"))
+    return Attention(
+        kind="blocked" if blocked else "failed",
+        subject=row.title,
+        text=text,
+        since=row.finished_at,
+        exits=tuple(exits),
+        key=row.key,
+    )
+
+
+def span(seconds: float) -> str:
+    """A duration in words: ``45 s``, ``30 min``, ``2 h 5 min``."""
+    if seconds < 1:
+        return f"{seconds:.1f} s"
+    if seconds < 120:
+        return f"{seconds:g} s" if seconds < 10 else f"{round(seconds)} s"
+    minutes = round(seconds / 60)
+    if minutes < 120:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours} h {minutes} min" if minutes else f"{hours} h"

@@ -1,0 +1,485 @@
+"""Reads a lane into frozen views, again and again, reading only what changed.
+
+It never writes: looking at another tool's directory leaves it as it is. A folder is listed when its
+modification time moved, a record is read once under its name (an active one whenever its file changed).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from meshtui.core import storage
+from meshtui.core.calls import Call
+from meshtui.core.clock import Clock, SystemClock, from_iso
+from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
+from meshtui.core.journal import JournalFollower
+from meshtui.core.lane.attention import MOST_FAILED, attention_of
+from meshtui.core.lane.create import lane_id_of
+from meshtui.core.lane.index import (
+    IndexState,
+    Outcomes,
+    folder_times,
+    list_records,
+    read_state,
+    tally,
+)
+from meshtui.core.lane.lease import Holder, holder
+from meshtui.core.lane.poll import FolderPoll
+from meshtui.core.lane.rows import finished_row, read_object, record_row, unread_row
+from meshtui.core.models.envelope import is_handoff_phase
+from meshtui.core.models.handoff import read_handoff
+from meshtui.core.models.names import safe_of
+from meshtui.core.run_dir import RunDir
+from meshtui.core.view import (
+    HISTORY_ROWS,
+    JOURNAL_ROWS,
+    CallView,
+    Counts,
+    Detail,
+    LaneState,
+    LaneView,
+    Row,
+    RunnerView,
+    Section,
+)
+
+DEPTH_POINTS = 120
+RAW_LIMIT = 64 << 10
+
+
+class Budget:
+    """How many files a refresh may still read."""
+
+    def __init__(self, files: int) -> None:
+        self.left = files
+        self.exhausted = False
+
+    def take(self) -> bool:
+        """Whether one more file may be read."""
+        if self.left <= 0:
+            self.exhausted = True
+            return False
+        self.left -= 1
+        return True
+
+
+class RecordFolder:
+    """The rows of one record folder."""
+
+    def __init__(self, path: Path, section: Section, *, restat: bool = False) -> None:
+        self._path = path
+        self._section = section
+        self._restat = restat
+        self._poll = FolderPoll(path)
+        self._rows: dict[str, tuple[tuple[int, int], Row]] = {}
+        self.names: list[str] = []
+        self.rows: tuple[Row, ...] = ()
+        self._complete = False
+
+    def refresh(self, budget: Budget, *, limit: int | None = None) -> None:
+        """List the folder if it changed, and read what is new, at most ``limit`` rows from its head."""
+        changed = self._poll.changed()
+        if not changed and self._complete and not self._restat:
+            return
+        if changed:
+            self.names = list_records(self._path)
+        self._complete = True
+        rows = []
+        known: dict[str, tuple[tuple[int, int], Row]] = {}
+        for place, name in enumerate(self.names):
+            stamp, row = self._row(name, budget, read=limit is None or place < limit)
+            if row.loaded:
+                known[name] = (stamp, row)
+            else:
+                self._complete = False
+            rows.append(row)
+        self._rows = known
+        self.rows = tuple(rows)
+
+    def forget(self) -> None:
+        """Read everything again at the next refresh."""
+        self._rows.clear()
+        self._poll.forget()
+
+    def _row(self, name: str, budget: Budget, *, read: bool) -> tuple[tuple[int, int], Row]:
+        known = self._rows.get(name)
+        stamp = (0, 0)
+        if known is not None and not self._restat:
+            return known
+        if self._restat:
+            try:
+                state = os.stat(self._path / name)
+                stamp = (state.st_mtime_ns, state.st_ino)
+            except OSError:
+                stamp = (0, 0)
+            if known is not None and known[0] == stamp:
+                return known
+        if not read or not budget.take():
+            return stamp, unread_row(name, self._section)
+        return stamp, record_row(name, self._section, read_object(self._path / name))
+
+
+class FinishedRows:
+    """The newest finished envelopes, done and failed, from their results."""
+
+    def __init__(self, run_dir: RunDir, *, only_bad: bool) -> None:
+        self._paths = run_dir.lane
+        self._only_bad = only_bad
+        self._most = MOST_FAILED if only_bad else HISTORY_ROWS
+        self._outcomes = Outcomes(self._paths)
+        self._results_poll = FolderPoll(self._paths.results)
+        self._claimed_poll = FolderPoll(self._paths.claimed)
+        self._claimed: dict[str, str] = {}
+        self.claimed_count = 0
+        self._rows: dict[str, tuple[tuple[int, int, str], Row]] = {}
+        self._loaded = False
+        self._complete = False
+        self.done: tuple[Row, ...] = ()
+        self.failed: tuple[Row, ...] = ()
+        self.counts = (0, 0, 0)
+
+    def refresh(self, budget: Budget) -> None:
+        """Bring rows and counts up to date."""
+        claimed = self._claimed_poll.changed()
+        results = self._results_poll.changed()
+        if claimed:
+            names = list_records(self._paths.claimed)
+            self.claimed_count = len(names)
+            self._claimed = {safe_of(name): name for name in names}
+        if not self._loaded:
+            self._outcomes.load()
+            self._loaded = True
+        if results:
+            self._outcomes.refresh()
+            self.counts = tally(self._outcomes.statuses())
+        if claimed or results or not self._complete:
+            self._build(budget)
+
+    def _build(self, budget: Budget) -> None:
+        newest = sorted(self._outcomes.known.items(), key=lambda item: item[1][0], reverse=True)
+        rows: dict[str, tuple[tuple[int, int, str], Row]] = {}
+        done: list[Row] = []
+        failed: list[Row] = []
+        self._complete = True
+        for name, stamp in newest:
+            into, section = (done, "done") if stamp[2] in ("done", "bad") else (failed, "failed")
+            if stamp[2] not in ("done", "bad", "failed") or len(into) >= self._most:
+                continue
+            if self._only_bad and stamp[2] == "done":
+                continue
+            row = self._row(name, stamp, "done" if section == "done" else "failed", budget)
+            if row.loaded:
+                rows[name] = (stamp, row)
+            else:
+                self._complete = False
+            into.append(row)
+        self._rows = rows
+        self.done, self.failed = tuple(done), tuple(failed)
+
+    def _row(self, name: str, stamp: tuple[int, int, str], section: Section, budget: Budget) -> Row:
+        key = self._claimed.get(name.removesuffix(".json"), name)
+        known = self._rows.get(name)
+        if known is not None and known[0] == stamp and known[1].key == key:
+            return known[1]
+        if not budget.take():
+            return unread_row(key, section)
+        result = read_object(self._paths.results / name)
+        record = read_object(self._paths.claimed / key)
+        if result is None:
+            return replace(unread_row(key, section), loaded=True, error="the result cannot be read")
+        return finished_row(key, section, record, result)
+
+
+class LaneReader:
+    """Reads one lane. ``refresh`` belongs to one thread; ``detail`` may be called from any.
+
+    Without ``history`` the rows of what is done are left out, and results are only looked at when the
+    index does not know that none of them ended badly: for one snapshot of a lane with a long past.
+    """
+
+    def __init__(self, run_dir: RunDir, *, clock: Clock | None = None, history: bool = True) -> None:
+        self._run_dir = run_dir
+        self._paths = run_dir.lane
+        self._clock = clock or SystemClock()
+        self._history = history
+        self._pending = RecordFolder(self._paths.pending, "pending")
+        self._active = RecordFolder(self._paths.active, "active", restat=True)
+        self._stalled = RecordFolder(self._paths.stalled, "stalled")
+        self._withdrawn = RecordFolder(self._paths.withdrawn, "withdrawn")
+        self._finished = FinishedRows(run_dir, only_bad=not history)
+        self._journal = JournalFollower(run_dir.events, JOURNAL_ROWS)
+        self._quarantine_poll = FolderPoll(self._paths.quarantine)
+        self._quarantined: tuple[Row, ...] = ()
+        self._index: IndexState | None = None
+
+    def refresh(self, *, budget: int = 500, thorough: bool = False, pending_limit: int | None = None) -> LaneView:
+        """The lane as it is now, reading at most ``budget`` files that are new.
+
+        ``complete`` is ``False`` until everything was read; ``thorough`` reads all records again, in case
+        one was changed in place. ``pending_limit`` bounds how many pending records are read at all.
+        """
+        if not self._paths.root.is_dir():
+            return LaneView(self._run_dir.root, exists=False)
+        reads = Budget(budget)
+        folders = (self._active, self._stalled, self._pending, self._withdrawn)
+        for folder in folders:
+            if thorough:
+                folder.forget()
+            folder.refresh(reads, limit=pending_limit if folder is self._pending else None)
+        self._refresh_quarantine()
+        self._index = None if self._history else self._valid_index()
+        if self._index is None or self._index.failed or self._index.bad:
+            self._finished.refresh(reads)
+        self._journal.refresh()
+        return self._view(complete=not reads.exhausted)
+
+    def _view(self, *, complete: bool) -> LaneView:
+        status = read_object(self._paths.status) or {}
+        held = holder(self._paths, self._clock)
+        pending = self._with_batches(self._pending.rows)
+        stall_counts = _stall_counts(status)
+        active = self._active.rows
+        view = LaneView(
+            run_dir=self._run_dir.root,
+            exists=True,
+            lane_id=_lane_id(self._run_dir),
+            state=self._state(status, held),
+            updated_at=from_iso(status.get("updated_at")),
+            runner=_runner(held),
+            active_envelope_id=active[0].envelope_id if active else None,
+            active_phase=(active[0].phase or active[0].label or active[0].envelope_id) if active else None,
+            stall_counts=stall_counts,
+            pending=pending,
+            active=active,
+            done=self._finished.done,
+            failed=self._finished.failed,
+            stalled=tuple(_with_stalls(row, stall_counts) for row in self._stalled.rows),
+            withdrawn=self._withdrawn.rows[::-1][:HISTORY_ROWS],
+            quarantined=self._quarantined,
+            counts=self._counts(len(pending)),
+            complete=complete,
+            depth_history=self._depths(),
+            warnings=self._warnings(),
+            journal=self._journal.events,
+        )
+        return replace(view, attention=attention_of(view, self._paths))
+
+    # -- parts --------------------------------------------------------------------------------------
+
+    def _state(self, status: dict[str, Any], held: Holder) -> LaneState:
+        known = status.get("state")
+        if not held.alive and (self._paths.runner_lock.is_dir() or self._active.names):
+            return "dead"
+        if self._paths.paused.exists():
+            return "paused"
+        if known == "running" and not held.alive:
+            return "waiting"
+        if known in ("waiting", "running", "parked", "stopped", "failed"):
+            state: LaneState = known
+            return state
+        return "running" if held.alive else "waiting"
+
+    def _valid_index(self) -> IndexState | None:
+        """The index on disk, if no folder of finished work changed since it was saved."""
+        state = read_state(self._paths)
+        if state is None:
+            return None
+        times = folder_times(self._paths)
+        same = all(state.mtimes.get(name) == times[name] for name in ("results", "claimed"))
+        return state if same else None
+
+    def _counts(self, pending: int) -> Counts:
+        if self._index is not None:
+            done, failed = self._index.done, self._index.failed
+            claimed = self._index.counts.get("claimed", 0)
+        else:
+            done, failed, _ = self._finished.counts
+            claimed = self._finished.claimed_count
+        return Counts(
+            pending=pending,
+            active=len(self._active.names),
+            claimed=claimed,
+            stalled=len(self._stalled.names),
+            withdrawn=len(self._withdrawn.names),
+            quarantined=len(self._quarantined),
+            done=done,
+            failed=failed,
+        )
+
+    def _with_batches(self, pending: tuple[Row, ...]) -> tuple[Row, ...]:
+        """Add the records of batches that were decided and are not carried through yet."""
+        if not self._paths.batches.is_dir():
+            return pending
+        have = {row.key for row in pending}
+        rows = []
+        for batch in sorted(self._paths.batches.iterdir()):
+            if batch.name.startswith("."):
+                continue
+            for name in list_records(batch):
+                if name not in have:
+                    rows.append(record_row(name, "pending", read_object(batch / name)))
+        return (*pending, *rows) if rows else pending
+
+    def _refresh_quarantine(self) -> None:
+        if not self._quarantine_poll.changed():
+            return
+        rows = []
+        for name in list_records(self._paths.quarantine):
+            if name.endswith(".reason.json"):
+                continue
+            note = read_object(self._paths.quarantine / f"{name}.reason.json") or {}
+            reason = note.get("reason")
+            rows.append(
+                Row(
+                    key=name,
+                    section="quarantined",
+                    envelope_id=safe_of(name),
+                    kind="unknown",
+                    finished_at=from_iso(note.get("at")),
+                    error=reason if isinstance(reason, str) else None,
+                )
+            )
+        self._quarantined = tuple(rows)
+
+    def _depths(self) -> tuple[tuple[int, int], ...]:
+        points = [
+            (event.at, depth)
+            for event in self._journal.events
+            if isinstance(depth := event.data.get("depth"), int) and not isinstance(depth, bool)
+        ]
+        return tuple(points[-DEPTH_POINTS:])
+
+    def _warnings(self) -> tuple[str, ...]:
+        found = []
+        for event in self._journal.events[-50:]:
+            if event.event == "call_left_running":
+                names = ", ".join(str(name) for name in event.data.get("ended") or ())
+                found.append(f"{event.subject}: left running and ended: {names}")
+        return tuple(found[-5:])
+
+    # -- detail -------------------------------------------------------------------------------------
+
+    def detail(self, key: str, section: Section | None = None) -> Detail | None:
+        """Everything about one row, read now; ``None`` if it is in no folder any more."""
+        folders: list[tuple[Path, Section]] = [
+            (self._paths.active, "active"),
+            (self._paths.pending, "pending"),
+            (self._paths.stalled, "stalled"),
+            (self._paths.withdrawn, "withdrawn"),
+            (self._paths.quarantine, "quarantined"),
+            (self._paths.claimed, "done"),
+        ]
+        for folder, place in folders:
+            path = folder / key
+            if not os.path.lexists(path):
+                continue
+            if place == "quarantined":
+                return self._quarantined_detail(path)
+            return self._record_detail(path, place)
+        if (self._paths.results / key).is_file():
+            return self._record_detail(self._paths.results / key, "done", result_only=True)
+        return None
+
+    def _quarantined_detail(self, path: Path) -> Detail:
+        note = read_object(path.with_name(f"{path.name}.reason.json")) or {}
+        reason = note.get("reason")
+        raw: str | None = None
+        try:
+            raw = storage.read_bytes(path, limit=RAW_LIMIT).decode("utf-8", "replace")
+        except (OSError, StorageError) as error:
+            reason = reason or str(error)
+        return Detail(path.name, "quarantined", None, raw, problem=str(reason) if reason else None)
+
+    def _record_detail(self, path: Path, section: Section, *, result_only: bool = False) -> Detail:
+        record = None if result_only else read_object(path)
+        envelope_id = record.get("envelope_id") if record else None
+        result = self._result_of(path, envelope_id, result_only)
+        place: Section = section
+        if result is not None and section == "done":
+            place = "failed" if result.get("status") == "failed" else "done"
+        envelope = record.get("envelope") if record else None
+        handoff = None
+        if isinstance(envelope, dict) and is_handoff_phase(envelope) and result is not None:
+            try:
+                handoff = read_handoff(str(result.get("output") or ""), envelope)
+            except InvalidInput:
+                handoff = None
+        question = read_object(self._paths.question(str(envelope_id))) if section == "stalled" else None
+        call_id = (result or {}).get("call") if section != "active" else None
+        call_id = call_id or (record or {}).get("call")
+        return Detail(
+            key=path.name,
+            section=place,
+            record=record,
+            raw=None,
+            result=result,
+            handoff=handoff,
+            question=question,
+            call=self._call_view(call_id) if isinstance(call_id, str) else None,
+            problem=None if record is not None or result_only else "the file cannot be read as a record",
+        )
+
+    def _result_of(self, path: Path, envelope_id: object, result_only: bool) -> dict[str, Any] | None:
+        if result_only:
+            return read_object(path)
+        if not isinstance(envelope_id, str):
+            return None
+        return read_object(self._paths.result(envelope_id))
+
+    def _call_view(self, call_id: str) -> CallView | None:
+        try:
+            call = Call.attach(self._run_dir, call_id)
+        except InvalidInput:
+            return None
+        done = call.exit()
+        who = call.process()
+        state = call.state()
+        call.close()
+        return CallView(
+            call_id=call_id,
+            folder=call.folder,
+            stdout=call.stdout,
+            stderr=call.stderr,
+            state=state,
+            exit_code=done.code if done else None,
+            pid=who.pid if who else None,
+        )
+
+
+def _stall_counts(status: dict[str, Any]) -> dict[str, int]:
+    value = status.get("stall_counts")
+    if not isinstance(value, dict):
+        return {}
+    return {key: item for key, item in value.items() if isinstance(item, int) and not isinstance(item, bool)}
+
+
+def _with_stalls(row: Row, counts: dict[str, int]) -> Row:
+    stalls = counts.get(row.envelope_id, row.attempt)
+    return replace(row, stalls=stalls) if stalls != row.stalls else row
+
+
+def _lane_id(run_dir: RunDir) -> str:
+    try:
+        return lane_id_of(run_dir)
+    except MeshtuiError:
+        return run_dir.root.name
+
+
+def _runner(held: Holder) -> RunnerView:
+    owner = held.owner
+    if owner is None:
+        return RunnerView(alive=held.alive, foreign=held.foreign)
+    return RunnerView(
+        alive=held.alive,
+        pid=owner.who.pid if owner.who else None,
+        host=owner.who.host if owner.who else None,
+        heartbeat_at=owner.heartbeat_at,
+        foreign=held.foreign,
+    )
+
+
+DetailLoader = Callable[[str], Detail | None]

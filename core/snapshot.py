@@ -1,0 +1,170 @@
+"""A run directory as one snapshot document, whatever kind of directory it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from meshtui.core.clock import Clock, iso
+from meshtui.core.lane.reader import LaneReader
+from meshtui.core.models.snapshot import (
+    AttentionSnapshot,
+    CountsSnapshot,
+    ExitSnapshot,
+    FleetLaneSnapshot,
+    LaneSnapshot,
+    QueueSnapshot,
+    RowSnapshot,
+    RunnerSnapshot,
+    Snapshot,
+)
+from meshtui.core.run_dir import RunDir
+from meshtui.core.view import LaneView, Row
+
+PENDING_ROWS = 1000
+NO_LIMIT = 1 << 40
+
+Kind = Literal["lane", "mission", "repo", "fleet"]
+
+
+def kind_of_directory(root: Path) -> Kind:
+    """What ``root`` is: a lane, a mission, a repository with missions, or a folder of such."""
+    run_dir = RunDir(root)
+    if run_dir.lane.root.is_dir() or run_dir.about.exists():
+        return "lane"
+    if (root / "loops" / "loop-plan.json").exists():
+        return "mission"
+    if (root / ".sneakoscope" / "missions").is_dir():
+        return "repo"
+    if run_dir.missions.is_dir():
+        return "lane"
+    return "fleet" if lanes_in(root) else "lane"
+
+
+def lanes_in(root: Path) -> list[Path]:
+    """The run directories directly below ``root``, by name."""
+    try:
+        below = sorted(path for path in root.iterdir() if not path.name.startswith("."))
+    except OSError:
+        return []
+    return [path for path in below if RunDir(path).lane.root.is_dir() or RunDir(path).about.exists()]
+
+
+def read_view(run_dir: RunDir, clock: Clock, *, history: bool) -> LaneView:
+    """One complete view of a lane."""
+    reader = LaneReader(run_dir, clock=clock, history=history)
+    return reader.refresh(budget=NO_LIMIT, pending_limit=None if history else PENDING_ROWS)
+
+
+def take_snapshot(root: Path, clock: Clock) -> Snapshot:
+    """The snapshot of the directory at ``root``, which exists."""
+    kind = kind_of_directory(root)
+    if kind == "fleet":
+        lanes = [_fleet_lane(path, clock) for path in lanes_in(root)]
+        views = [view for _, view in lanes]
+        return Snapshot(
+            run_dir=str(root),
+            kind="fleet",
+            taken_at=iso(clock.now_ms()),
+            lane=None,
+            queue=None,
+            lanes=[lane for lane, _ in lanes],
+            attention=[item for view in views for item in _attention(view)],
+        )
+    return snapshot_of(read_view(RunDir(root), clock, history=False), clock.now_ms(), kind=kind)
+
+
+def _fleet_lane(path: Path, clock: Clock) -> tuple[FleetLaneSnapshot, LaneView]:
+    view = read_view(RunDir(path), clock, history=False)
+    lane = _lane(view, clock.now_ms()) if view.exists else None
+    counts = _counts(view) if view.exists else None
+    return FleetLaneSnapshot(run_dir=str(path), lane=lane, counts=counts), view
+
+
+def snapshot_of(view: LaneView, now_ms: int, *, kind: Kind = "lane") -> Snapshot:
+    """``view`` as the document of the contract, at time ``now_ms``."""
+    return Snapshot(
+        run_dir=str(view.run_dir),
+        kind=kind,
+        taken_at=iso(now_ms),
+        lane=_lane(view, now_ms) if view.exists else None,
+        queue=_queue(view) if view.exists else None,
+        attention=_attention(view),
+        warnings=list(view.warnings),
+    )
+
+
+def _lane(view: LaneView, now_ms: int) -> LaneSnapshot:
+    beat = view.runner.heartbeat_at
+    return LaneSnapshot(
+        lane_id=view.lane_id,
+        state=view.state,
+        queue_depth=view.counts.pending,
+        active_envelope_id=view.active_envelope_id,
+        active_phase=view.active_phase,
+        stall_counts=view.stall_counts,
+        runner=RunnerSnapshot(
+            alive=view.runner.alive,
+            pid=view.runner.pid,
+            host=view.runner.host,
+            heartbeat_age_s=None if beat is None else round(max(0, now_ms - beat) / 1000, 1),
+        ),
+        updated_at=_time(view.updated_at),
+    )
+
+
+def _queue(view: LaneView) -> QueueSnapshot:
+    return QueueSnapshot(
+        pending=[_row(row, place) for place, row in enumerate(view.pending[:PENDING_ROWS], 1)],
+        active=[_row(row, None) for row in view.active],
+        stalled=[_row(row, None) for row in view.stalled],
+        counts=_counts(view),
+        counts_exact=view.counts_exact,
+    )
+
+
+def _counts(view: LaneView) -> CountsSnapshot:
+    counts = view.counts
+    return CountsSnapshot(
+        pending=counts.pending,
+        active=counts.active,
+        claimed=counts.claimed,
+        stalled=counts.stalled,
+        withdrawn=counts.withdrawn,
+        quarantined=counts.quarantined,
+        done=counts.done,
+        failed=counts.failed,
+    )
+
+
+def _row(row: Row, position: int | None) -> RowSnapshot:
+    return RowSnapshot(
+        position=position,
+        envelope_id=row.envelope_id,
+        kind=row.kind,
+        phase=row.phase,
+        story_id=row.story_id,
+        engine=row.engine,
+        queued_at=_time(row.queued_at),
+        started_at=_time(row.started_at),
+        deadline_at=_time(row.deadline_at),
+        attempt=row.attempt,
+        stalls=row.stalls,
+    )
+
+
+def _attention(view: LaneView) -> list[AttentionSnapshot]:
+    return [
+        AttentionSnapshot(
+            kind=item.kind,
+            subject=item.subject,
+            text=item.text,
+            since=_time(item.since),
+            exits=[ExitSnapshot(label=way.label, command=way.command) for way in item.exits],
+        )
+        for item in view.attention
+    ]
+
+
+def _time(ms: int | None) -> str | None:
+    return None if ms is None else iso(ms)

@@ -1,0 +1,164 @@
+"""Commands that only look: status, events, logs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import click
+
+from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.output import plain, print_json, print_line
+from meshtui.core.clock import SystemClock, iso
+from meshtui.core.errors import NotFound
+
+FOLLOW_SECONDS = 0.1
+
+
+@click.command()
+@run_dir_option
+@json_option
+def status(run_dir: Path, as_json: bool) -> None:
+    """The run directory at this moment."""
+    from meshtui.core.snapshot import take_snapshot
+
+    snapshot = take_snapshot(existing(run_dir).root, SystemClock()).as_json()
+    if as_json:
+        print_json(snapshot)
+        return
+    for line in status_lines(snapshot):
+        print_line(line)
+
+
+def status_lines(snapshot: dict[str, Any]) -> list[str]:
+    """A snapshot in a few lines for people."""
+    lines: list[str] = []
+    if snapshot["kind"] == "fleet":
+        for lane in snapshot["lanes"]:
+            state = lane["lane"]["state"] if lane["lane"] else "no lane"
+            depth = lane["lane"]["queue_depth"] if lane["lane"] else 0
+            lines.append(f"{lane['run_dir']}: {state}, {depth} pending")
+    elif snapshot["lane"] is None:
+        lines.append(f"no lane in {snapshot['run_dir']} yet; begin with: meshtui enqueue --prompt …")
+    else:
+        lines += _lane_lines(snapshot)
+    for item in snapshot["attention"]:
+        lines.append(f"needs you: {item['kind']} {item['subject']}: {item['text']}")
+        lines += [f"    {way['label']}: {way['command']}" for way in item["exits"]]
+    return lines + [f"warning: {text}" for text in snapshot["warnings"]]
+
+
+def _lane_lines(snapshot: dict[str, Any]) -> list[str]:
+    lane, counts = snapshot["lane"], snapshot["queue"]["counts"]
+    runner = lane["runner"]
+    who = "no runner"
+    if runner["alive"]:
+        age = runner["heartbeat_age_s"]
+        who = f"runner {runner['pid']}" + ("" if age is None else f", heartbeat {age:.0f} s ago")
+    lines = [f"{lane['lane_id']}: {lane['state']}, {who}"]
+    if lane["active_envelope_id"]:
+        lines.append(f"active: {lane['active_envelope_id']} ({lane['active_phase']})")
+    lines.append(", ".join(f"{name} {counts[name]}" for name in counts if name != "claimed"))
+    return lines
+
+
+@click.command()
+@run_dir_option
+@json_option
+@click.option("--tail", default=50, show_default=True, type=click.IntRange(min=1), help="How many.")
+@click.option("--follow", "-f", is_flag=True, help="Go on as more happens.")
+def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
+    """The journal, newest last."""
+    from meshtui.core.journal import JournalFollower
+
+    if as_json and follow:
+        raise click.UsageError("--json prints one document and ends; leave --follow out")
+    follower = JournalFollower(existing(run_dir).events, tail)
+    follower.refresh()
+    if as_json:
+        print_json(
+            [
+                {"seq": item.seq, "at": iso(item.at), "event": item.event, "subject": item.subject, "data": item.data, "pid": item.pid}
+                for item in follower.events
+            ]
+        )
+        return
+    last = 0
+    while True:
+        for item in follower.events:
+            if item.seq > last:
+                data = " ".join(f"{key}={value}" for key, value in item.data.items())
+                print_line(f"{iso(item.at)} {item.event} {item.subject}" + (f" {data}" if data else ""))
+                last = item.seq
+        if not follow:
+            return
+        time.sleep(FOLLOW_SECONDS)
+        follower.refresh()
+
+
+@click.command()
+@run_dir_option
+@json_option
+@click.argument("subject")
+@click.option("--stderr", "error_log", is_flag=True, help="What it wrote to standard error.")
+@click.option("--tail", type=click.IntRange(min=1), help="Only the last lines.")
+@click.option("--follow", "-f", is_flag=True, help="Go on until the call ends.")
+def logs(run_dir: Path, as_json: bool, subject: str, error_log: bool, tail: int | None, follow: bool) -> None:
+    """What the last call of an envelope wrote."""
+    from meshtui.core.calls import Call, OutputFollower
+
+    run = existing(run_dir)
+    call_id = _last_call(run_dir, subject)
+    call = Call.attach(run, call_id)
+    path = call.stderr if error_log else call.stdout
+    if as_json:
+        done = call.exit()
+        print_json(
+            {
+                "subject": subject,
+                "call": call_id,
+                "state": call.state(),
+                "exit_code": done.code if done else None,
+                "stdout": str(call.stdout),
+                "stderr": str(call.stderr),
+                "tail": _tail_lines(path, tail or 200),
+            }
+        )
+        return
+    if tail is not None:
+        for line in _tail_lines(path, tail):
+            print_line(line)
+        if not follow:
+            return
+    follower = OutputFollower(path)
+    if tail is not None:
+        follower.offset = follower.total
+    while True:
+        over = call.state() in ("ended", "lost")
+        while chunk := follower.read():
+            click.echo(plain(chunk.decode("utf-8", "replace")), nl=False)
+        if over or not follow:
+            return
+        call.wait(FOLLOW_SECONDS)
+
+
+def _tail_lines(path: Path, count: int) -> list[str]:
+    from meshtui.core.calls import tail_text
+
+    return tail_text(path, 1 << 20).splitlines()[-count:]
+
+
+def _last_call(run_dir: Path, subject: str) -> str:
+    from meshtui.core.lane.queue import Queue
+    from meshtui.core.lane.rows import read_object
+
+    run = existing(run_dir)
+    found = Queue(run.lane, SystemClock()).find(subject)
+    if found is None:
+        raise NotFound(f"no envelope {subject!r} in {run.root}; see: meshtui status")
+    result = read_object(run.lane.result(subject)) or {}
+    for call in (found[1].call, result.get("call")):
+        if isinstance(call, str):
+            return call
+    raise NotFound(f"envelope {subject!r} has not run, or its call was pruned: there is no log")

@@ -1,0 +1,44 @@
+"""Options that many commands share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from meshtui.core.run_dir import RunDir
+
+DEFAULT_RUN_DIR = ".meshtui"
+
+Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
+
+
+def default_run_dir() -> Path:
+    """``$MESHTUI_RUN_DIR``, else ``./.meshtui``."""
+    return Path(os.environ.get("MESHTUI_RUN_DIR") or DEFAULT_RUN_DIR)
+
+
+def run_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--run-dir DIR``, as ``run_dir: Path``."""
+    return click.option(
+        "--run-dir",
+        type=click.Path(path_type=Path),
+        default=default_run_dir,
+        show_default="$MESHTUI_RUN_DIR or ./.meshtui",
+        help="The run directory.",
+    )(command)
+
+
+def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
+    """``--json``, as ``as_json: bool``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
+
+
+def existing(root: Path) -> RunDir:
+    """The run directory at ``root``; exit 3 if there is none."""
+    from meshtui.core.lane.create import open_run_dir
+
+    return open_run_dir(root)

@@ -1,0 +1,52 @@
+"""Printing: JSON documents, and text without anything a terminal would act on."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+
+def plain(text: str) -> str:
+    """``text`` with control, reordering and half characters made visible; line ends and tabs stay."""
+    return _CONTROL.sub(_visible, text)
+
+
+def plain_line(text: str) -> str:
+    """``text`` on one line, control characters made visible."""
+    return plain(text.replace("\r\n", " ").replace("\n", " ").replace("\t", " "))
+
+
+def _visible(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return chr(0x2400 + code) if code < 0x20 else "\ufffd"
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document; what is not ASCII is escaped, so that no terminal or locale minds it."""
+    print(json.dumps(value, ensure_ascii=True, indent=2))
+
+
+def print_line(text: str) -> None:
+    """Print one line of text."""
+    _print(plain_line(text))
+
+
+def _print(text: str) -> None:
+    encoding = sys.stdout.encoding or "ascii"
+    print(text.encode(encoding, "replace").decode(encoding))
+
+
+def print_text(text: str) -> None:
+    """Print text of several lines."""
+    _print(plain(text))
+
+
+def warn(lines: Iterable[str]) -> None:
+    """Print warnings on stderr."""
+    for line in lines:
+        print(f"meshtui: warning: {plain_line(line)}", file=sys.stderr)

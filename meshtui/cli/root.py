@@ -1,0 +1,110 @@
+"""The group ``meshtui``: without a command it opens the console or draws one frame of it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+
+from meshtui import __version__
+
+_COMMANDS = {
+    "demo": "demo",
+    "lane": "lane",
+    "enqueue": "queue",
+    "interrupt": "queue",
+    "restore": "queue",
+    "withdraw": "queue",
+    "requeue": "queue",
+    "quarantine": "queue",
+    "answer": "steer",
+    "stop": "steer",
+    "pause": "steer",
+    "continue": "steer",
+    "kill": "steer",
+    "status": "look",
+    "events": "look",
+    "logs": "look",
+    "wait": "wait",
+    "doctor": "doctor",
+    "prune": "prune",
+    "trust": "doctor",
+}
+_ATTRIBUTE = {"continue": "continue_"}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        module = _COMMANDS.get(name)
+        if module is None:
+            return None
+        command: click.Command = getattr(import_module(f"meshtui.cli.{module}"), _ATTRIBUTE.get(name, name))
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], _COMMANDS, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise click.UsageError(f"no command {args[0]!r}{hint}", ctx) from error
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--run-dir",
+    "run_dirs",
+    multiple=True,
+    type=click.Path(path_type=Path),
+    help="The run directory to open (default: $MESHTUI_RUN_DIR, else ./.meshtui).",
+)
+@click.option("--headless", is_flag=True, help="Draw one frame or print one snapshot, without a terminal.")
+@click.option("--screenshot", type=click.Path(path_type=Path), help="Write the frame to this SVG file.")
+@click.option("--json", "as_json", is_flag=True, help="Print the snapshot.")
+@click.option("--size", default="120x40", show_default=True, help="Columns x rows of the frame.")
+@click.option("--now", help="Draw as of this moment (ISO 8601), for frames that do not change.")
+@click.option("--screen", help="Which screen to draw.")
+@click.option("--fail-on", help="Exit 1 if any of these need attention: parked,failed,blocked,quarantined,dead…")
+@click.option("--read-only", is_flag=True, help="Look only: every action is switched off.")
+@click.option("--no-color", is_flag=True, help="Draw without colours.")
+@click.version_option(__version__, prog_name="meshtui")
+@click.pass_context
+def root(
+    ctx: click.Context,
+    run_dirs: tuple[Path, ...],
+    headless: bool,
+    screenshot: Path | None,
+    as_json: bool,
+    size: str,
+    now: str | None,
+    screen: str | None,
+    fail_on: str | None,
+    read_only: bool,
+    no_color: bool,
+) -> int | None:
+    """The operator's console for many coding agents, and the engine behind it.
+
+    Without a command it opens the console on a run directory.
+    """
+    if ctx.invoked_subcommand is not None:
+        return None
+    from meshtui.cli.console import draw, open_console
+    from meshtui.cli.options import default_run_dir
+
+    roots = run_dirs or (default_run_dir(),)
+    if headless or screenshot is not None or as_json:
+        return draw(
+            roots, screenshot=screenshot, as_json=as_json, size=size, now=now, screen=screen, fail_on=fail_on,
+            no_color=no_color,
+        )
+    return open_console(roots, read_only=read_only, no_color=no_color)

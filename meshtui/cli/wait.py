@@ -1,0 +1,93 @@
+"""``meshtui wait``: block until an envelope or the lane reaches a state."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+
+from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.output import print_json, print_line
+from meshtui.core.clock import SystemClock
+from meshtui.core.errors import NotFound, WorkFailed
+from meshtui.core.run_dir import RunDir
+
+POLL_SECONDS = 0.05
+LANE_STATES = ("waiting", "running", "parked", "stopped", "failed", "paused", "dead", "idle")
+ENVELOPE_STATES = ("pending", "active", "done", "failed", "stalled", "withdrawn", "stopped", "finished")
+_FINAL = ("done", "failed", "stopped")
+
+
+@click.command()
+@run_dir_option
+@json_option
+@click.argument("subject", metavar="(ENVELOPE | lane)")
+@click.option("--for", "wanted", help="The state; envelopes: finished (default), done, failed, stalled…; lane: idle (default), parked…")
+@click.option("--timeout", type=float, help="Give up after so many seconds (exit 1).")
+def wait(run_dir: Path, as_json: bool, subject: str, wanted: str | None, timeout: float | None) -> None:
+    """Wait until an envelope or the lane is in a state."""
+    run = existing(run_dir)
+    states = LANE_STATES if subject == "lane" else ENVELOPE_STATES
+    wanted = wanted or ("idle" if subject == "lane" else "finished")
+    if wanted not in states:
+        raise click.UsageError(f"--for {wanted} is no state of {subject!r}; use one of: {', '.join(states)}")
+    end = None if timeout is None else time.monotonic() + timeout
+    look = _Lane(run) if subject == "lane" else _Envelope(run, subject)
+    while True:
+        state = look.state()
+        if look.reached(state, wanted):
+            if as_json:
+                print_json({"subject": subject, "state": state})
+            else:
+                print_line(f"{subject} is {state}")
+            return
+        if look.over(state):
+            raise WorkFailed(f"{subject} is {state} and will not become {wanted} by itself")
+        if end is not None and time.monotonic() >= end:
+            raise WorkFailed(f"{subject} is {state}, not {wanted}, after {timeout:g} s")
+        time.sleep(POLL_SECONDS)
+
+
+class _Lane:
+    def __init__(self, run: RunDir) -> None:
+        from meshtui.core.lane.reader import LaneReader
+
+        self._reader = LaneReader(run, clock=SystemClock(), history=False)
+
+    def state(self) -> str:
+        view = self._reader.refresh(budget=0)
+        idle = not view.pending and not view.active
+        return f"{view.state}, idle" if idle else view.state
+
+    def reached(self, state: str, wanted: str) -> bool:
+        return wanted in state.split(", ")
+
+    def over(self, state: str) -> bool:
+        return False
+
+
+class _Envelope:
+    def __init__(self, run: RunDir, envelope_id: str) -> None:
+        from meshtui.core.lane.queue import Queue
+
+        self._run = run
+        self._id = envelope_id
+        self._queue = Queue(run.lane, SystemClock())
+
+    def state(self) -> str:
+        from meshtui.core.lane.rows import read_object
+
+        found = self._queue.find(self._id)
+        if found is None:
+            raise NotFound(f"no envelope {self._id!r} in {self._run.root}; see: meshtui status")
+        if found[0] != "claimed":
+            return found[0]
+        result = read_object(self._run.lane.result(self._id)) or {}
+        return str(result.get("status") or "active")
+
+    def reached(self, state: str, wanted: str) -> bool:
+        return state == wanted or (wanted == "finished" and state in _FINAL)
+
+    def over(self, state: str) -> bool:
+        return state in _FINAL
