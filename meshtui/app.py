@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import ClassVar
 
 from rich.text import Text
@@ -27,7 +27,7 @@ STYLES = Path(__file__).parent / "styles"
 class MeshtuiApp(App[int], inherit_bindings=False):
     """Shows one lane, followed live, or still as a picture where there is no engine."""
 
-    CSS_PATH: ClassVar[list[str | Path]] = [
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
         STYLES / "base.tcss",
         STYLES / "lane.tcss",
         STYLES / "modals.tcss",

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 from textual.message import Message
 
@@ -21,9 +21,6 @@ from meshtui.core.watch import Watcher
 from meshtui.inspector import Inspector
 from meshtui.messages import ModeChanged, RunnerChanged, Told, ViewChanged
 from meshtui.receipts import outcome_text
-
-if TYPE_CHECKING:
-    from meshtui.core.lane.runner import RunnerOptions
 
 Severity = Literal["information", "warning", "error"]
 
@@ -78,50 +75,61 @@ class Engine(Protocol):
     """Everything of the engine that a console uses."""
 
     def reader(self) -> Reader: ...
-    def operations(self) -> Operations: ...
-    def runner(self) -> LocalRunner: ...
+    def operations(self, *, create: bool = False) -> Operations: ...
+    def runner(self, *, take_over: bool = False) -> LocalRunner: ...
     def start_detached(self) -> int: ...
 
 
 class LaneEngine:
-    """The real engine, for one run directory."""
+    """The real engine, for one run directory.
+
+    ``runner_options`` are the keywords of :func:`meshtui.core.lane.service.open_runner`, such as ``engine``
+    and ``run``; ``detach_arguments`` the same for the command line of a runner that takes over.
+    """
 
     def __init__(
         self,
         run_dir: RunDir,
         *,
-        options: RunnerOptions | None = None,
+        runner_options: Mapping[str, Any] | None = None,
         detach_arguments: Sequence[str] = (),
         clock: Clock | None = None,
     ) -> None:
         self._run_dir = run_dir
-        self._options = options
+        self._runner_options = dict(runner_options or {})
         self._detach_arguments = tuple(detach_arguments)
         self._clock = clock if clock is not None else SystemClock()
 
     def reader(self) -> Reader:
         from meshtui.core.lane.reader import LaneReader
 
-        reader: Reader = LaneReader(self._run_dir, clock=self._clock)
-        return reader
+        return LaneReader(self._run_dir, clock=self._clock)
 
-    def operations(self) -> Operations:
+    def operations(self, *, create: bool = False) -> Operations:
         from meshtui.core.lane.lane import Lane
 
-        lane: Operations = Lane(self._run_dir, clock=self._clock)
-        return lane
+        if create:
+            self._create()
+        return Lane(self._run_dir, clock=self._clock)
 
-    def runner(self) -> LocalRunner:
-        from meshtui.core.lane.runner import Runner, RunnerOptions
+    def runner(self, *, take_over: bool = False) -> LocalRunner:
+        from meshtui.core.lane.service import open_runner
 
-        runner: LocalRunner = Runner(self._run_dir, self._options or RunnerOptions(), clock=self._clock)
-        return runner
+        self._create()
+        options = {**self._runner_options, "clock": self._clock}
+        return open_runner(
+            self._run_dir, **{**options, "take_over": take_over or options.get("take_over", False)}
+        )
 
     def start_detached(self) -> int:
         from meshtui.core.lane.service import start_detached
 
-        pid: int = start_detached(self._run_dir, arguments=self._detach_arguments)
-        return pid
+        return start_detached(self._run_dir, arguments=self._detach_arguments)
+
+    def _create(self) -> None:
+        from meshtui.core.lane.create import create_run_dir
+
+        create_run_dir(self._run_dir.root, self._clock)
 
 
 class Bridge:
@@ -183,13 +191,16 @@ class Bridge:
         work: Callable[[Operations], Any],
         told: Callable[[Any], tuple[str, Severity]],
         *,
-        done: Callable[[], object] | None = None,
+        create: bool = False,
     ) -> None:
-        """Do ``work`` in a thread and post its receipt, as ``told`` puts it, or its error."""
+        """Do ``work`` in a thread and post its receipt, as ``told`` puts it, or its error.
+
+        ``create`` makes the run directory if there is none.
+        """
 
         def run() -> None:
             try:
-                text, severity = told(work(self._engine.operations()))
+                text, severity = told(work(self._engine.operations(create=create)))
                 self._post(Told(text, severity))
             except (MeshtuiError, OSError, ValueError) as error:
                 self._post(Told(str(error), "error"))
@@ -197,8 +208,6 @@ class Bridge:
                 with self._lock:
                     self._working.discard(threading.current_thread())
                 self._watcher.nudge()
-                if done is not None:
-                    done()
 
         self._thread(run, "meshtui-operation")
 
@@ -215,18 +224,20 @@ class Bridge:
         """Whether a runner lives here."""
         return self._runner_thread is not None and self._runner_thread.is_alive()
 
-    def start_runner(self) -> None:
-        """Start a runner behind the console."""
+    def start_runner(self, *, take_over: bool = False) -> None:
+        """Start a runner behind the console; ``take_over`` ends one that hangs first."""
         if self.runner_alive:
             return
         self._ending = None
-        self._runner_thread = threading.Thread(target=self._work, name="meshtui-runner", daemon=True)
+        self._runner_thread = threading.Thread(
+            target=self._work, args=(take_over,), name="meshtui-runner", daemon=True
+        )
         self._runner_thread.start()
 
-    def _work(self) -> None:
+    def _work(self, take_over: bool) -> None:
         self._post(RunnerChanged(True))
         try:
-            self._runner = self._engine.runner()
+            self._runner = self._engine.runner(take_over=take_over)
             if self._ending is not None:
                 self._request(self._ending)
             text, severity = outcome_text(self._runner.run())

@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from textual.widgets import Input
 
 from meshtui import receipts
-from meshtui.bridge import Bridge, Operations
+from meshtui.bridge import Bridge, Ending, Operations
 from meshtui.commands import BY_ACTION, Situation
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
 from meshtui.receipts import Said, count
 from meshtui.screens.confirm import Confirm
-from meshtui.text import clean
 from meshtui.widgets.attention import NeedsYou, exit_by_number
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.table import QueueTable
@@ -42,8 +41,16 @@ class LaneActions(_Base):
     bridge: Bridge | None
     section: Section
     runner_here: bool
-    row: Row | None
-    situation: Situation
+
+    @property
+    def row(self) -> Row | None:
+        """The selected record."""
+        raise NotImplementedError
+
+    @property
+    def situation(self) -> Situation:
+        """What decides which commands make sense now."""
+        raise NotImplementedError
 
     def tell(self, text: str, severity: str = "information") -> None:
         raise NotImplementedError
@@ -61,9 +68,9 @@ class LaneActions(_Base):
             self.tell(why, "warning")
         return why is not None
 
-    def _operate(self, work: Work, told: Callable[[Any], Said]) -> None:
+    def _operate(self, work: Work, told: Callable[[Any], Said], *, create: bool = False) -> None:
         if self.bridge is not None:
-            self.bridge.operate(work, told)
+            self.bridge.operate(work, told, create=create)
 
     def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None:
         def answered(answer: str | None) -> None:
@@ -82,7 +89,7 @@ class LaneActions(_Base):
         def entered(envelope: dict[str, Any] | None) -> None:
             if envelope is not None:
                 value = envelope
-                self._operate(lambda lane: lane.enqueue(value), receipts.enqueued)
+                self._operate(lambda lane: lane.enqueue(value), receipts.enqueued, create=True)
 
         self.app.push_screen(EnqueueForm(), entered)
 
@@ -90,7 +97,7 @@ class LaneActions(_Base):
         if self._refused("interrupt") or self.view is None:
             return
         pending = self.view.counts.pending
-        running = f" {clean(self.view.active[0].title)} goes on." if self.view.active else ""
+        running = f" {self.view.active[0].title} goes on." if self.view.active else ""
         self._confirm(
             "Interrupt the lane?",
             f"{count(pending, 'pending envelope')} will be withdrawn and not run.{running} R brings them back.",
@@ -115,7 +122,7 @@ class LaneActions(_Base):
             return
         row = self.view.active[0]
         self._confirm(
-            f"Kill {clean(row.title)}?",
+            f"Kill {row.title}?",
             "Its call and everything it started will be ended now. What it did so far stays in its folder; "
             "the phase counts as failed. Its session is kept.",
             "Kill",
@@ -133,7 +140,7 @@ class LaneActions(_Base):
         loss = "Nothing is running; what is pending waits for the next runner."
         if self.view is not None and self.view.active:
             row = self.view.active[0]
-            loss = f"{clean(row.title)} will be ended and put back at the head of the queue; the work of this attempt is lost."
+            loss = f"{row.title} will be ended and put back at the head of the queue; the work of this attempt is lost."
         if self.runner_here:
             self._confirm("Stop the runner of this console?", loss, "Stop", bridge.stop_runner)
             return
@@ -152,8 +159,8 @@ class LaneActions(_Base):
         if self._refused("withdraw") or row is None:
             return
         self._confirm(
-            f"Withdraw {clean(row.title)}?",
-            f"{clean(row.envelope_id)} leaves the queue and will not run. R restores everything that was withdrawn.",
+            f"Withdraw {row.title}?",
+            f"{row.envelope_id} leaves the queue and will not run. R restores everything that was withdrawn.",
             "Withdraw",
             lambda: self._operate(lambda lane: lane.withdraw(row.envelope_id), receipts.withdrawn),
         )
@@ -217,37 +224,38 @@ class LaneActions(_Base):
         if self.situation.read_only:
             self.tell("This console is read-only", "warning")
             return
-        subject = item.subject
+        row = self._row_of(item)
+        name = row.envelope_id if row is not None else item.subject
         if way.action == "retry":
-            longer = "--engine" in way.command or "--deadline-seconds" in way.command
-            row = self._row_of(item)
-            if longer and row is not None:
-                self.ask_about(row)
-            else:
-                self._operate(lambda lane: lane.answer(subject, "retry"), receipts.answered)
+            seconds = _seconds_in(way.command)
+            self._operate(
+                lambda lane: lane.answer(name, "retry", deadline_seconds=seconds), receipts.answered
+            )
         elif way.action == "drop":
             self._confirm(
-                f"Drop {clean(subject)}?",
+                f"Drop {item.subject}?",
                 "It will not run again by itself and counts as failed: “dropped by operator”.",
                 "Drop",
-                lambda: self._operate(lambda lane: lane.answer(subject, "drop"), receipts.answered),
+                lambda: self._operate(lambda lane: lane.answer(name, "drop"), receipts.answered),
             )
         elif way.action == "requeue":
-            self._operate(lambda lane: lane.requeue(subject), receipts.requeued)
-        elif way.action == "repair":
-            name = item.key or subject
-            self._operate(lambda lane: lane.quarantine_repair(name), receipts.repaired)
-        elif way.action == "drop-file":
-            name = item.key or subject
-            self._confirm(
-                f"Delete {clean(name)}?",
-                "The file in quarantine is deleted for good; nothing else holds its text.",
-                "Delete",
-                lambda: self._operate(lambda lane: lane.quarantine_drop(name), receipts.repaired),
-            )
+            self._operate(lambda lane: lane.requeue(name), receipts.requeued)
+        elif way.action in ("repair", "drop-file"):
+            self._quarantined(item.key or item.subject, way)
         elif way.action == "run" and self.bridge is not None:
             self.tell("Starting a runner in this console")
-            self.bridge.start_runner()
+            self.bridge.start_runner(take_over="--take-over" in way.command)
+
+    def _quarantined(self, name: str, way: Exit) -> None:
+        if way.action == "repair":
+            self._operate(lambda lane: lane.quarantine_repair(name), receipts.repaired)
+            return
+        self._confirm(
+            f"Delete {name}?",
+            "The file in quarantine is deleted for good; nothing else holds its text.",
+            "Delete",
+            lambda: self._operate(lambda lane: lane.quarantine_drop(name), receipts.repaired),
+        )
 
     def _row_of(self, item: Attention) -> Row | None:
         if self.view is None or item.key is None:
@@ -324,9 +332,12 @@ class LaneActions(_Base):
         from meshtui.screens.leave import Leave, Leaving
 
         def decided(how: str | None) -> None:
-            if how == "stop" or how == "hand over":
-                self.app.push_screen(Leaving(how))
-                bridge.end_runner(how, lambda ended, text: self.app.call_from_thread(self._left, ended, text))
+            if how in ("stop", "hand over"):
+                ending: Ending = "stop" if how == "stop" else "hand over"
+                self.app.push_screen(Leaving(ending))
+                bridge.end_runner(
+                    ending, lambda ended, text: self.app.call_from_thread(self._left, ended, text)
+                )
 
         active = self.view.active[0] if self.view is not None and self.view.active else None
         self.app.push_screen(Leave(active), decided)
@@ -341,3 +352,14 @@ class LaneActions(_Base):
     @property
     def _app(self) -> CanLeave:
         return cast("CanLeave", self.app)
+
+
+def _seconds_in(command: str) -> float | None:
+    """The deadline that an exit's command line names."""
+    words = command.split()
+    if "--deadline-seconds" not in words[:-1]:
+        return None
+    try:
+        return float(words[words.index("--deadline-seconds") + 1])
+    except ValueError:
+        return None

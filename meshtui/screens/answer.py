@@ -53,8 +53,8 @@ class AnswerForm(ModalScreen[Answer]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
-            dialog.border_title = Content(f"Answer {clean(self.row.title)}")  # type: ignore[assignment]
-            dialog.border_subtitle = Content("esc leaves it parked")  # type: ignore[assignment]
+            dialog.border_title = Content(f"Answer {clean(self.row.title)}")
+            dialog.border_subtitle = Content("esc leaves it parked")
             yield Static(self._facts(), classes="text")
             with Horizontal(classes="field"):
                 yield Static("engine", classes="label")

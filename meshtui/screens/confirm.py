@@ -41,7 +41,7 @@ class Question(ModalScreen[str]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
-            dialog.border_title = Content(self.question)  # type: ignore[assignment]
+            dialog.border_title = Content(self.question)
             yield Static(Content(self.loss), classes="text")
             with Horizontal(classes="buttons"):
                 yield from self.answers()

@@ -57,8 +57,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -large") as dialog:
-            dialog.border_title = Content("Enqueue an envelope")  # type: ignore[assignment]
-            dialog.border_subtitle = Content("^s adds · f2 form or JSON · esc leaves")  # type: ignore[assignment]
+            dialog.border_title = Content("Enqueue an envelope")
+            dialog.border_subtitle = Content("^s adds · f2 form or JSON · esc leaves")
             yield TabLine(id="tabs")
             with VerticalScroll(id="form", can_focus=False):
                 with Vertical(classes="field -area"):
@@ -176,9 +176,9 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
             text = ""
             if wrong is not None and wrong.field == name and self.tab == "form" and self.touched:
                 text = clean(wrong).removeprefix(f"{name} ")
-            error = self.query_one(f"#error-{name}", Static)
-            error.update(Content(text))
-            error.display = bool(text)
+            beside = self.query_one(f"#error-{name}", Static)
+            beside.update(Content(text))
+            beside.display = bool(text)
         self._say(wrong if self.touched or self.tab == "json" else None)
         self.query_one("#add", Button).disabled = self.valid is None
 

@@ -87,8 +87,8 @@ class Help(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -large") as dialog:
-            dialog.border_title = Content("Keys")  # type: ignore[assignment]
-            dialog.border_subtitle = Content("esc closes")  # type: ignore[assignment]
+            dialog.border_title = Content("Keys")
+            dialog.border_subtitle = Content("esc closes")
             yield Prose(id="help")
 
     def on_mount(self) -> None:

@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import Screen
 from textual.widgets import Input
 
-from meshtui.bridge import Bridge
+from meshtui.bridge import Bridge, Severity
 from meshtui.commands import BY_ACTION, Situation, bindings
 from meshtui.core.view import SECTIONS, LaneView, Row, Section
 from meshtui.messages import DetailRead, ModeChanged, OutputRead, RunnerChanged, Told, ViewChanged
@@ -184,7 +184,9 @@ class LaneScreen(LaneActions, Screen[None]):
     def tell(self, text: str, severity: str = "information") -> None:
         """Show a receipt or an error, literally, for a moment and in the journal line."""
         shown = clean(text)
-        level = "error" if severity == "error" else "warning" if severity == "warning" else "information"
+        level: Severity = (
+            "error" if severity == "error" else "warning" if severity == "warning" else "information"
+        )
         self.app.notify(shown, severity=level, timeout=8 if level != "information" else 5, markup=False)
         self.query_one(JournalLine).note(Note(now_of(self), shown, LOOK_OF[level]))
 
@@ -251,6 +253,6 @@ class LaneScreen(LaneActions, Screen[None]):
 def _first_section(view: LaneView) -> Section:
     """The list to open with: what waits, else what runs, else what happened."""
     for section in ("pending", "active", "stalled", "failed", "done", "withdrawn", "quarantined"):
-        if view.counts.of(section):  # type: ignore[arg-type]
-            return section  # type: ignore[return-value]
+        if view.counts.of(section):
+            return section
     return "pending"

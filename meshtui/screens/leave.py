@@ -52,6 +52,6 @@ class Leaving(ModalScreen[None]):
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
-            dialog.border_title = Content("Leaving")  # type: ignore[assignment]
+            dialog.border_title = Content("Leaving")
             word = "Stopping the runner and its call…" if self.how == "stop" else "Handing the lane over…"
             yield Static(Content(word), classes="text")

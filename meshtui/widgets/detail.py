@@ -95,7 +95,7 @@ class DetailPane(Vertical):
             return
         title = clean(self.row.title) if self.row is not None else "Details"
         title = cut_middle(title, max(4, self.size.width - 8)) if self.size.width else title
-        self.border_title = Content(title)  # type: ignore[assignment]
+        self.border_title = Content(title)
         self.query_one("#parts", TabLine).show(self._tabs(), self.part)
         prose = self.query_one("#prose", Prose)
         prose.show(self._items(), follows=self.part == "output", top=top)

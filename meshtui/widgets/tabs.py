@@ -17,9 +17,9 @@ class TabSpec(NamedTuple):
 
     id: str
     title: str
-    count: str = ""
+    number: str = ""
     look: str = "muted"
-    """Of the count."""
+    """Of the number."""
 
 
 class TabLine(Painted):
