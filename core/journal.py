@@ -43,7 +43,14 @@ class Journal:
             for event, subject, data in events:
                 seq += 1
                 lines.append(
-                    {"seq": seq, "at": now, "event": event, "subject": subject, "data": data, "pid": os.getpid()}
+                    {
+                        "seq": seq,
+                        "at": now,
+                        "event": event,
+                        "subject": subject,
+                        "data": data,
+                        "pid": os.getpid(),
+                    }
                 )
             block = (b"\n" if torn else b"") + strict_json.dump_lines(lines)
             storage.append(self._path, block)

@@ -70,11 +70,11 @@ def clean(value: Any) -> Any:
     return value
 
 
-def loads(data: bytes | str, *, limit: int = MAX_BYTES, what: str = "JSON") -> Any:
+def loads(data: bytes | str, *, limit: int = MAX_BYTES, depth: int = MAX_DEPTH, what: str = "JSON") -> Any:
     """The value of JSON document ``data``.
 
     Raises :class:`InvalidInput` for bytes that are not UTF-8 (a byte order mark is accepted), NaN or
-    Infinity, duplicate keys, more than ``limit`` bytes or more than 100 levels.
+    Infinity, duplicate keys, more than ``limit`` bytes or more than ``depth`` levels.
     """
     raw = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
     if len(raw) > limit:
@@ -97,9 +97,9 @@ def loads(data: bytes | str, *, limit: int = MAX_BYTES, what: str = "JSON") -> A
         # int() refuses numbers of more than 4,300 digits.
         raise InvalidInput(f"{what} holds a number with too many digits") from None
     # Depth is bounded by the bytes themselves: no document nests deeper than it has brackets.
-    if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH:
+    if raw.count(b"{") + raw.count(b"[") > depth:
         try:
-            check_depth(value)
+            check_depth(value, depth)
         except InvalidInput as error:
             raise InvalidInput(f"{what} is {error}") from None
     if isinstance(data, str) or _SURROGATE_ESCAPE.search(raw):
@@ -107,9 +107,11 @@ def loads(data: bytes | str, *, limit: int = MAX_BYTES, what: str = "JSON") -> A
     return value
 
 
-def load_object(data: bytes | str, *, limit: int = MAX_BYTES, what: str = "JSON") -> dict[str, Any]:
+def load_object(
+    data: bytes | str, *, limit: int = MAX_BYTES, depth: int = MAX_DEPTH, what: str = "JSON"
+) -> dict[str, Any]:
     """Like :func:`loads`, but anything except an object is refused."""
-    value = loads(data, limit=limit, what=what)
+    value = loads(data, limit=limit, depth=depth, what=what)
     if not isinstance(value, dict):
         raise InvalidInput(f"{what} is not an object")
     return value

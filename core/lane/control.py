@@ -104,7 +104,11 @@ def pending(paths: LanePaths) -> list[Request]:
         return []
     names = {entry.name for entry in entries}
     for entry in entries:
-        if entry.name.startswith(".") or not entry.name.endswith(".json") or entry.name.endswith(ANSWER_SUFFIX):
+        if (
+            entry.name.startswith(".")
+            or not entry.name.endswith(".json")
+            or entry.name.endswith(ANSWER_SUFFIX)
+        ):
             continue
         if entry.name.removesuffix(".json") + ANSWER_SUFFIX in names:
             continue

@@ -57,7 +57,9 @@ def create_run_dir(
     if run_dir.about.exists() or run_dir.lane.root.is_dir():
         return run_dir
     if (root / ".git").exists():
-        raise InvalidInput(f"{root} is a git repository, not a run directory; name a folder of its own, e.g. {root / '.meshtui'}")
+        raise InvalidInput(
+            f"{root} is a git repository, not a run directory; name a folder of its own, e.g. {root / '.meshtui'}"
+        )
     if root.exists() and not root.is_dir():
         raise InvalidInput(f"{root} is a file, not a run directory")
     fresh = not root.exists() or not any(root.iterdir())

@@ -230,7 +230,9 @@ class Index:
 
     def _is_stop(self, name: str) -> bool:
         try:
-            value = strict_json.load_object(storage.read_bytes(self._paths.pending / name, limit=2 << 20), limit=2 << 20)
+            value = strict_json.load_object(
+                storage.read_bytes(self._paths.pending / name, limit=2 << 20), limit=2 << 20
+            )
         except (OSError, InvalidInput, StorageError):
             return False
         envelope = value.get("envelope")
@@ -239,7 +241,9 @@ class Index:
     # -- used ids -----------------------------------------------------------------------------------
 
     def _shard(self, folded_id: str) -> Path:
-        return self._paths.ids / "used" / hashlib.sha1(folded_id.encode(), usedforsecurity=False).hexdigest()[:2]
+        return (
+            self._paths.ids / "used" / hashlib.sha1(folded_id.encode(), usedforsecurity=False).hexdigest()[:2]
+        )
 
     def is_used(self, folded_id: str) -> bool:
         """Whether some record or result has this folded safe id, as far as the index knows."""

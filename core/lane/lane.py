@@ -75,7 +75,9 @@ class Lane:
             try:
                 envelope = validate_envelope(value)
                 given = envelope.get("id")
-                envelope_id = f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
+                envelope_id = (
+                    f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
+                )
             except InvalidInput as error:
                 if len(envelopes) == 1:
                     raise
@@ -104,7 +106,9 @@ class Lane:
         events: list[tuple[str, str, Mapping[str, Any]]] = [
             ("withdrawn", envelope_id, {"by": self._by}) for envelope_id in withdrawn
         ]
-        events.append(("interrupted", self.lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by}))
+        events.append(
+            ("interrupted", self.lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by})
+        )
         self._append(events)
         return InterruptReceipt(tuple(withdrawn), tuple(active), tuple(bad))
 
@@ -279,7 +283,9 @@ class Lane:
 
     def _need_lane(self) -> None:
         if not self._paths.root.is_dir():
-            raise NotFound(f"no lane in {self._run_dir.root}; make one with: meshtui enqueue --run-dir {self._run_dir.root} --prompt …")
+            raise NotFound(
+                f"no lane in {self._run_dir.root}; make one with: meshtui enqueue --run-dir {self._run_dir.root} --prompt …"
+            )
         self._queue.make_folders()
 
     def _files(self) -> LaneFiles:
@@ -299,7 +305,9 @@ class Lane:
             stop = list_records(self._paths.pending)[-1:]
             record = load_record(self._paths.pending / stop[0]) if stop else None
             name = record.envelope_id if record else "stop"
-            raise InvalidInput(f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}")
+            raise InvalidInput(
+                f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}"
+            )
 
     def _ask(self, request: str, subject: str | None, **fields: Any) -> dict[str, Any] | None:
         """Let the living runner do it; ``None`` if there is none."""

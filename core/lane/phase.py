@@ -37,9 +37,6 @@ from meshtui.core.models.result import make_result
 
 EngineFactory = Callable[[str], Engine]
 STDERR_TAIL = 64 << 10
-DEFAULT_ENGINE = "claude"
-DEFAULT_DEADLINE_SECONDS = 3600.0
-DEFAULT_MAX_OUTPUT_MB = 1024
 
 
 class PastDeadline(Exception):
@@ -94,16 +91,16 @@ class Settings:
     @property
     def default_seconds(self) -> float:
         """The deadline of phases that name none."""
-        return float(self.config.lane.deadline_seconds or DEFAULT_DEADLINE_SECONDS)
+        return float(self.config.lane.deadline_seconds)
 
     @property
     def max_output_bytes(self) -> int:
         """Where a call that writes on and on is ended."""
-        return int((self.config.lane.max_output_mb or DEFAULT_MAX_OUTPUT_MB) * (1 << 20))
+        return int(self.config.lane.max_output_mb * (1 << 20))
 
     def engine_for(self, envelope: Mapping[str, Any]) -> str:
         """Which engine runs an envelope: its own, else the flag's, else the lane's, else claude."""
-        return engine_of(dict(envelope)) or self.engine or self.config.lane.engine or DEFAULT_ENGINE
+        return engine_of(dict(envelope)) or self.engine or self.config.lane.engine
 
     def directory_for(self, envelope: Mapping[str, Any]) -> Path:
         """Where a phase runs."""
@@ -149,7 +146,7 @@ class Phases:
         call_id = new_call_id(now, record.envelope_id, "run")
         request = EngineRequest(
             role="run",
-            prompt=build_prompt(envelope, deadline_at_ms=deadline),
+            prompt=build_prompt(envelope, deadline_at_ms=deadline, run_dir=self._files.run_dir.root),
             cwd=directory,
             session_id=session,
             model=envelope.get("model"),
@@ -225,9 +222,7 @@ class Phases:
             )
             if budget <= 0:
                 raise PastDeadline
-            record.data["deadline_budget_seconds"] = (
-                budget // 1000 if budget % 1000 == 0 else budget / 1000
-            )
+            record.data["deadline_budget_seconds"] = budget // 1000 if budget % 1000 == 0 else budget / 1000
         record.data["deadline_at_ms"] = now + round((record.budget_seconds or 0.0) * 1000)
 
     def _environment(
@@ -273,7 +268,7 @@ class Phases:
                 handoff = read_handoff(outcome.reply, record.envelope)
             except InvalidInput as problem:
                 error = str(problem)
-        common = {
+        common: dict[str, Any] = {
             "session_id": outcome.session_id,
             "engine": attempt.engine,
             "usage": outcome.usage.as_json() or None if outcome.usage else None,

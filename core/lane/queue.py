@@ -59,9 +59,7 @@ class Queue:
         lock.acquire(LOCK_SECONDS)
         try:
             if enqueuing:
-                dirlock.take(
-                    self.paths.enqueue_lock, self._clock, timeout=LOCK_SECONDS, what="the queue"
-                )
+                dirlock.take(self.paths.enqueue_lock, self._clock, timeout=LOCK_SECONDS, what="the queue")
             try:
                 self._settle_batches()
                 index = Index(self.paths)
@@ -294,9 +292,7 @@ class Queue:
             for name in list_records(self.paths.pending):
                 try:
                     record = load_record(self.paths.pending / name)
-                    storage.move(
-                        self.paths.pending / name, self.paths.withdrawn / name, durable=False
-                    )
+                    storage.move(self.paths.pending / name, self.paths.withdrawn / name, durable=False)
                 except FileNotFoundError:
                     continue
                 except InvalidInput as error:

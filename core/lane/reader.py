@@ -216,7 +216,9 @@ class LaneReader:
         self._quarantined: tuple[Row, ...] = ()
         self._index: IndexState | None = None
 
-    def refresh(self, *, budget: int = 500, thorough: bool = False, pending_limit: int | None = None) -> LaneView:
+    def refresh(
+        self, *, budget: int = 500, thorough: bool = False, pending_limit: int | None = None
+    ) -> LaneView:
         """The lane as it is now, reading at most ``budget`` files that are new.
 
         ``complete`` is ``False`` until everything was read; ``thorough`` reads all records again, in case

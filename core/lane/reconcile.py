@@ -22,7 +22,15 @@ LOOK_BACK = 20_000
 MOST = 1000
 """More changes than this are another tool's history and get one event in all."""
 
-_ARRIVED = ("enqueued", "requeued", "restored", "phase_recovered", "phase_aborted", "phase_answered", "phase_stalled")
+_ARRIVED = (
+    "enqueued",
+    "requeued",
+    "restored",
+    "phase_recovered",
+    "phase_aborted",
+    "phase_answered",
+    "phase_stalled",
+)
 _ENDED = ("phase_done", "phase_failed", "phase_parked", "lane_stopped")
 _EVENT_OF_STATUS = {
     "done": "phase_done",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import select
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meshtui.core.calls import Call, Waker, EndReason
+from meshtui.core.calls import Call, EndReason, Waker
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
@@ -97,6 +99,19 @@ class Runner:
         self._parked = False
         self._status_at = 0.0
 
+    @property
+    def lane_id(self) -> str:
+        """The lane's id."""
+        return self._options.lane_id
+
+    def listen(self, listener: Callable[[str, str, dict[str, Any]], None]) -> None:
+        """Have ``listener(event, subject, data)`` called for every event this runner journals."""
+        self._files.listener = listener
+
+    def close(self) -> None:
+        """Give back what a runner that was not run has opened."""
+        self._wake.close()
+
     # -- from other threads -------------------------------------------------------------------------
 
     def request_stop(self) -> None:
@@ -176,7 +191,7 @@ class Runner:
                 if not idle:
                     idle = True
                     self._set_status("waiting", None)
-                self._wake.wait(POLL_SECONDS)
+                wait_for(self._wake, POLL_SECONDS)
                 continue
             idle = False
             ended = self._run_record(record)
@@ -303,7 +318,10 @@ class Runner:
         report = attempt.call.end(reason, "runner")
         if report.survivors:
             self._files.note(
-                "call_survivors", attempt.record.envelope_id, call=attempt.call.call_id, survivors=report.survivors
+                "call_survivors",
+                attempt.record.envelope_id,
+                call=attempt.call.call_id,
+                survivors=report.survivors,
             )
         return report.survivors
 
@@ -427,7 +445,11 @@ class Runner:
         attempt = self._phases.adopt(record, call)
         self._set_status("running", record)
         self._files.note(
-            "phase_adopted", record.envelope_id, call=call.call_id, attempt=record.attempt, engine=attempt.engine
+            "phase_adopted",
+            record.envelope_id,
+            call=call.call_id,
+            attempt=record.attempt,
+            engine=attempt.engine,
         )
         if call.ending() is not None and call.state() != "ended":
             self._end(attempt, "stopped")
@@ -507,6 +529,13 @@ def attach(run_dir: RunDir, record: Record) -> Call | None:
         return None
 
 
+def wait_for(wake: Waker, seconds: float) -> None:
+    """Sleep, or less if somebody wakes us."""
+    poller = select.poll()
+    poller.register(wake, select.POLLIN)
+    poller.poll(seconds * 1000)
+
+
 def _over(call: Call) -> bool:
     return call.state() in ("ended", "lost")
 
@@ -522,7 +551,13 @@ def apply_answer(files: LaneFiles, settler: Settler, envelope_id: str, data: dic
         return
     engine, seconds = data.get("engine"), data.get("deadline_seconds")
     changed = dict(record.envelope)
-    changed.update({key: value for key, value in (("engine", engine), ("deadline_seconds", seconds)) if value is not None})
+    changed.update(
+        {
+            key: value
+            for key, value in (("engine", engine), ("deadline_seconds", seconds))
+            if value is not None
+        }
+    )
     validate_envelope(changed)
     settler.answer_retry(record, engine=engine, deadline_seconds=seconds)
 

@@ -83,9 +83,7 @@ def _with_run(loaded: LoadedConfig, run: str | None) -> Config:
     return loaded.config.model_copy(update={"engines": engines})
 
 
-def start_detached(
-    run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clock | None = None
-) -> int:
+def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clock | None = None) -> int:
     """Start ``meshtui lane`` in a session of its own; its pid, once it holds the lease.
 
     Raises :class:`Held` if the lane has a runner, :class:`WorkFailed` with the child's last words if it
@@ -113,7 +111,12 @@ def start_detached(
     end = time.monotonic() + DETACH_SECONDS
     while time.monotonic() < end:
         held = holder(run_dir.lane, clock)
-        if held.alive and held.owner is not None and held.owner.who is not None and held.owner.who.pid == child.pid:
+        if (
+            held.alive
+            and held.owner is not None
+            and held.owner.who is not None
+            and held.owner.who.pid == child.pid
+        ):
             return child.pid
         code = child.poll()
         if code is not None:
@@ -124,7 +127,9 @@ def start_detached(
                 raise InvalidInput(words)
             raise WorkFailed(f"the runner ended at once (exit {code}): {words or 'it said nothing'}")
         time.sleep(0.01)
-    raise WorkFailed(f"the runner (pid {child.pid}) did not take the lease within {DETACH_SECONDS:.0f} s; see {log}")
+    raise WorkFailed(
+        f"the runner (pid {child.pid}) did not take the lease within {DETACH_SECONDS:.0f} s; see {log}"
+    )
 
 
 def _detached_environment() -> dict[str, str]:

@@ -7,6 +7,7 @@ that was.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,7 @@ class LaneFiles:
     status: LaneStatus
     sessions: Sessions
     journal: Journal
+    listener: Callable[[str, str, dict[str, Any]], None] | None = None
 
     @classmethod
     def open(cls, run_dir: RunDir, lane_id: str, clock: Clock) -> LaneFiles:
@@ -63,7 +65,10 @@ class LaneFiles:
 
     def note(self, event: str, subject: str, **data: Any) -> None:
         """Journal an event; what is ``None`` is left out."""
-        self.journal.append(event, subject, {key: value for key, value in data.items() if value is not None})
+        known = {key: value for key, value in data.items() if value is not None}
+        self.journal.append(event, subject, known)
+        if self.listener is not None:
+            self.listener(event, subject, known)
 
 
 class Settler:
@@ -75,7 +80,9 @@ class Settler:
 
     # -- ends ---------------------------------------------------------------------------------------
 
-    def finish(self, record: Record, result: dict[str, Any], handoff: dict[str, Any] | None = None) -> dict[str, Any]:
+    def finish(
+        self, record: Record, result: dict[str, Any], handoff: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Write ``result`` (and the handoff where one is wanted) and move the record to ``claimed/``.
 
         Returns the result as written: ``done`` turns to ``failed`` when ``result_path`` cannot be written.
@@ -171,7 +178,9 @@ class Settler:
         self._files.sessions.drop(story, engine)
         self._files.status.stall_counts[record.envelope_id] = attempt
         if attempt >= 2:
-            self.park(record, cause=DEADLINE_EXCEEDED, attempts=attempt, started_at=started_at, evidence=evidence)
+            self.park(
+                record, cause=DEADLINE_EXCEEDED, attempts=attempt, started_at=started_at, evidence=evidence
+            )
             return True
         self._files.note("phase_stalled", record.envelope_id, attempt=attempt, **evidence)
         record.put_back(attempt=attempt + 1)
@@ -250,7 +259,10 @@ class Settler:
         if status == "stalled":
             if not self._paths.question(record.envelope_id).exists():
                 self.raise_question(
-                    record, cause=str(result.get("error") or DEADLINE_EXCEEDED), attempts=record.attempt, evidence={}
+                    record,
+                    cause=str(result.get("error") or DEADLINE_EXCEEDED),
+                    attempts=record.attempt,
+                    evidence={},
                 )
             self._files.queue.shift(record, "active", "stalled")
             self._files.note("phase_parked", record.envelope_id, cause=result.get("error"), recovered=True)
@@ -278,7 +290,11 @@ class Settler:
         storage.remove_file(self._paths.question(record.envelope_id))
         self._files.status.stall_counts.pop(record.envelope_id, None)
         self._files.note(
-            "phase_answered", record.envelope_id, answer="retry", engine=engine, deadline_seconds=deadline_seconds
+            "phase_answered",
+            record.envelope_id,
+            answer="retry",
+            engine=engine,
+            deadline_seconds=deadline_seconds,
         )
         return record
 

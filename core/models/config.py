@@ -130,7 +130,7 @@ class LaneConfig(_Table):
     on_limit: Annotated[Literal["hold", "fail"], _one_of("hold", "fail")] = "hold"
     """Whether a phase waits for an engine's usage limit to pass, or fails."""
     idle_seconds: Number | None = None
-    """The longest an idle runner waits between looks at the queue; ``None`` leaves it to the runner."""
+    """How long a phase may give no sign of life before it stalls; ``None``: only its deadline counts."""
     max_cost_usd: Number | None = None
     max_tokens_estimate: Count | None = None
     max_output_mb: Number = 1024.0

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Final, Literal
 from uuid import uuid4
 
-RETRY = "0000000000000-retry-"
-RECOVERED = "0000000000000-recovered-"
+RETRY: Final = "0000000000000-retry-"
+RECOVERED: Final = "0000000000000-recovered-"
 
 MAX_ID = 120
 MAX_SAFE_ID = 150

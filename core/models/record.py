@@ -98,7 +98,10 @@ def parse_record(name: str, raw: bytes) -> Record:
     """The record in file ``name``; raises :class:`InvalidInput` saying why it is none."""
     if not raw.strip():
         raise InvalidInput("the file is empty")
-    data = strict_json.load_object(raw, limit=MAX_RECORD_BYTES, what="the record")
+    # The envelope may use all the levels there are; the record is one around it.
+    data = strict_json.load_object(
+        raw, limit=MAX_RECORD_BYTES, depth=strict_json.MAX_DEPTH + 1, what="the record"
+    )
     version = data.get("schema_version")
     if version != SCHEMA_VERSION:
         raise InvalidInput(f"schema_version is {version!r}, not {SCHEMA_VERSION!r}", field="schema_version")

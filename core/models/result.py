@@ -38,7 +38,9 @@ def make_result(
     return result
 
 
-def stand_in_handoff(envelope: dict[str, Any], status: Literal["failed", "blocked"], why: str) -> dict[str, Any]:
+def stand_in_handoff(
+    envelope: dict[str, Any], status: Literal["failed", "blocked"], why: str
+) -> dict[str, Any]:
     """The handoff of a phase that gave none, for whoever waits at its ``result_path``."""
     return {
         "schema": HANDOFF_SCHEMA,

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-SCHEMA = "meshtui.snapshot.v1"
+SCHEMA: Literal["meshtui.snapshot.v1"] = "meshtui.snapshot.v1"
 
 
 class _Model(BaseModel):

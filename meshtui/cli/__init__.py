@@ -26,7 +26,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     try:
         code = root.main(
-            args=list(arguments) if arguments is not None else None, prog_name="meshtui", standalone_mode=False
+            args=list(arguments) if arguments is not None else None,
+            prog_name="meshtui",
+            standalone_mode=False,
         )
         sys.stdout.flush()
     except click.UsageError as error:

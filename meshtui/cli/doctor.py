@@ -36,7 +36,9 @@ def _check(name: str, ok: bool, text: str) -> dict[str, Any]:
 
 
 def _python() -> dict[str, Any]:
-    return _check("python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.system()}")
+    return _check(
+        "python", sys.version_info >= (3, 11), f"{platform.python_version()} on {platform.system()}"
+    )
 
 
 def _program(name: str, *command: str) -> dict[str, Any]:
@@ -95,7 +97,9 @@ def _configuration(root: Path) -> list[dict[str, Any]]:
 
 
 @click.command()
-@click.option("--repo", type=click.Path(path_type=Path), help="The repository (default: the one around this directory).")
+@click.option(
+    "--repo", type=click.Path(path_type=Path), help="The repository (default: the one around this directory)."
+)
 @json_option
 def trust(repo: Path | None, as_json: bool) -> None:
     """Allow the commands of a repository's meshtui.toml as it is now."""
@@ -113,7 +117,12 @@ def trust(repo: Path | None, as_json: bool) -> None:
     loaded = load_config(RunDir(top / ".meshtui"), top, environ={})
     remember(file)
     if as_json:
-        print_json({"file": str(file), "commands": [{"key": key, "command": text} for key, text in loaded.repo_commands]})
+        print_json(
+            {
+                "file": str(file),
+                "commands": [{"key": key, "command": text} for key, text in loaded.repo_commands],
+            }
+        )
         return
     print_line(f"trusted {file} as it is now")
     for key, text in loaded.repo_commands:

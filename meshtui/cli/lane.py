@@ -26,8 +26,21 @@ BY_SIGNAL = 130
 @click.option("--until-idle", is_flag=True, help="End when nothing is pending, or at a park.")
 @click.option("--detach", is_flag=True, help="Run in the background; answers once it holds the lease.")
 @click.option("--take-over", is_flag=True, help="End a runner that hangs first; its call is adopted.")
-@click.option("--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run.")
-def lane(run_dir: Path, as_json: bool, lane_id: str | None, engine: str | None, run: str | None, repo: Path | None, until_idle: bool, detach: bool, take_over: bool, trust: bool) -> int:
+@click.option(
+    "--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run."
+)
+def lane(
+    run_dir: Path,
+    as_json: bool,
+    lane_id: str | None,
+    engine: str | None,
+    run: str | None,
+    repo: Path | None,
+    until_idle: bool,
+    detach: bool,
+    take_over: bool,
+    trust: bool,
+) -> int:
     """Work the lane: claim envelopes in order and run each to its end."""
     from meshtui.core.clock import SystemClock
     from meshtui.core.lane.create import create_run_dir
@@ -42,9 +55,11 @@ def lane(run_dir: Path, as_json: bool, lane_id: str | None, engine: str | None, 
         "until_idle": until_idle,
         "take_over": take_over,
     }
-    runner = open_runner(where, **options, trust=trust, ask=_ask if sys.stdin.isatty() and not as_json else None)
+    runner = open_runner(
+        where, **options, trust=trust, ask=_ask if sys.stdin.isatty() and not as_json else None
+    )
     if detach:
-        runner.discard()
+        runner.close()
         pid = start_detached(where, arguments=_arguments({**options, "trust": trust}))
         if as_json:
             print_json({"pid": pid, "run_dir": str(where.root)})
@@ -99,6 +114,10 @@ def _ask(commands: list[tuple[str, str]]) -> bool:
 
 def _say(event: str, subject: str, data: dict[str, Any]) -> None:
     """One line for what the runner just did."""
-    words = [f"{key} {data[key]}" for key in ("attempt", "error", "cause", "reason", "handoff_status", "state") if data.get(key)]
+    words = [
+        f"{key} {data[key]}"
+        for key in ("attempt", "error", "cause", "reason", "handoff_status", "state")
+        if data.get(key)
+    ]
     print_line(f"{event} {subject}" + (f": {', '.join(words)}" if words else ""))
     sys.stdout.flush()

@@ -79,7 +79,14 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
     if as_json:
         print_json(
             [
-                {"seq": item.seq, "at": iso(item.at), "event": item.event, "subject": item.subject, "data": item.data, "pid": item.pid}
+                {
+                    "seq": item.seq,
+                    "at": iso(item.at),
+                    "event": item.event,
+                    "subject": item.subject,
+                    "data": item.data,
+                    "pid": item.pid,
+                }
                 for item in follower.events
             ]
         )

@@ -24,10 +24,14 @@ def prune(run_dir: Path, as_json: bool, yes: bool) -> None:
     found = find_prunable(run)
     size = sum(item.size for item in found.calls)
     if not as_json:
-        print_line(f"{len(found.calls)} finished calls take {size:,} bytes; {len(found.kept)} stay (alive or needed)")
+        print_line(
+            f"{len(found.calls)} finished calls take {size:,} bytes; {len(found.kept)} stay (alive or needed)"
+        )
     if found.calls and not yes:
         if as_json or not sys.stdin.isatty():
-            raise InvalidInput(f"{len(found.calls)} finished calls ({size} bytes) would be removed; say --yes to do it")
+            raise InvalidInput(
+                f"{len(found.calls)} finished calls ({size} bytes) would be removed; say --yes to do it"
+            )
         if not click.confirm("Remove their prompts and logs for good?", default=False):
             raise InvalidInput("nothing removed")
     removed = remove_calls(run, found)

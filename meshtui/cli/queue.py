@@ -22,7 +22,11 @@ MAX_JSONL = 1 << 30
 @click.argument("source", required=False, metavar="[-]")
 @click.option("--prompt", help="What the phase is to do.")
 @click.option("--file", "file", type=click.Path(path_type=Path), help="An envelope in a JSON file.")
-@click.option("--jsonl", type=click.Path(path_type=Path, allow_dash=True), help="Many envelopes, one a line; all or none.")
+@click.option(
+    "--jsonl",
+    type=click.Path(path_type=Path, allow_dash=True),
+    help="Many envelopes, one a line; all or none.",
+)
 @click.option("--id", "envelope_id", help="The envelope's id (1 to 120 characters, unused in this lane).")
 @click.option("--label", help="What to call it in lists.")
 @click.option("--story", help="The story whose session it goes on with.")
@@ -37,19 +41,35 @@ MAX_JSONL = 1 << 30
 @click.option("--cd", help="Where it runs (absolute).")
 @click.option("--repo", help="The repository it works in (absolute).")
 @click.option("--result-path", help="Where its result is written too.")
-def enqueue(run_dir: Path, as_json: bool, source: str | None, prompt: str | None, file: Path | None, jsonl: Path | None, **fields: Any) -> None:
+def enqueue(
+    run_dir: Path,
+    as_json: bool,
+    source: str | None,
+    prompt: str | None,
+    file: Path | None,
+    jsonl: Path | None,
+    **fields: Any,
+) -> None:
     """Add an envelope to the lane (with - it is read as JSON from standard input)."""
     from meshtui.core.clock import SystemClock
     from meshtui.core.lane.create import create_run_dir
 
     given = {key: value for key, value in fields.items() if value not in (None, False)}
-    sources = [name for name, value in (("-", source), ("--prompt", prompt), ("--file", file), ("--jsonl", jsonl)) if value is not None]
+    sources = [
+        name
+        for name, value in (("-", source), ("--prompt", prompt), ("--file", file), ("--jsonl", jsonl))
+        if value is not None
+    ]
     if source not in (None, "-"):
-        raise click.UsageError(f"unexpected argument {source!r}; use --prompt TEXT, --file E.json, --jsonl FILE or -")
+        raise click.UsageError(
+            f"unexpected argument {source!r}; use --prompt TEXT, --file E.json, --jsonl FILE or -"
+        )
     if len(sources) != 1:
         raise click.UsageError("give exactly one of --prompt TEXT, --file E.json, --jsonl FILE or -")
     if prompt is None and given:
-        raise click.UsageError(f"--{next(iter(given)).replace('_', '-')} goes with --prompt; write it into the envelope instead")
+        raise click.UsageError(
+            f"--{next(iter(given)).replace('_', '-')} goes with --prompt; write it into the envelope instead"
+        )
     if jsonl is not None:
         envelopes = _read_lines(jsonl)
     elif prompt is not None:
@@ -69,7 +89,9 @@ def enqueue(run_dir: Path, as_json: bool, source: str | None, prompt: str | None
         depth = receipts[-1].queue_depth if receipts else 0
         print_line(f"queued {len(receipts)} envelopes; {depth} pending")
         return
-    print_line(f"queued {receipts[0].envelope_id}, {receipts[0].position} of {receipts[0].queue_depth} pending")
+    print_line(
+        f"queued {receipts[0].envelope_id}, {receipts[0].position} of {receipts[0].queue_depth} pending"
+    )
 
 
 def _from_options(prompt: str, given: dict[str, Any]) -> dict[str, Any]:
@@ -120,11 +142,15 @@ def interrupt(run_dir: Path, as_json: bool) -> None:
     warn(lane.warnings)
     warn(f"{name} cannot be read and is in quarantine" for name in receipt.quarantined)
     if as_json:
-        print_json({"withdrawn": list(receipt.withdrawn), "already_picked_up": list(receipt.already_picked_up)})
+        print_json(
+            {"withdrawn": list(receipt.withdrawn), "already_picked_up": list(receipt.already_picked_up)}
+        )
         return
     print_line(f"withdrawn {len(receipt.withdrawn)}: {', '.join(receipt.withdrawn) or 'nothing was pending'}")
     if receipt.already_picked_up:
-        print_line(f"already picked up: {', '.join(receipt.already_picked_up)} (meshtui kill --envelope ID ends it)")
+        print_line(
+            f"already picked up: {', '.join(receipt.already_picked_up)} (meshtui kill --envelope ID ends it)"
+        )
 
 
 @click.command()
@@ -189,7 +215,9 @@ def _common(ctx: click.Context, run_dir: Path | None, as_json: bool) -> tuple[Pa
     return run_dir or outer_dir, as_json or outer_json
 
 
-_run_dir_again = click.option("--run-dir", type=click.Path(path_type=Path), default=None, help="The run directory.")
+_run_dir_again = click.option(
+    "--run-dir", type=click.Path(path_type=Path), default=None, help="The run directory."
+)
 
 
 @quarantine.command("list")
@@ -209,7 +237,11 @@ def _list_quarantine(run_dir: Path, as_json: bool) -> None:
     if as_json:
         print_json(
             [
-                {"name": row.key, "reason": row.error, "at": None if row.finished_at is None else iso(row.finished_at)}
+                {
+                    "name": row.key,
+                    "reason": row.error,
+                    "at": None if row.finished_at is None else iso(row.finished_at),
+                }
                 for row in view.quarantined
             ]
         )

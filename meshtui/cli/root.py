@@ -60,7 +60,9 @@ class LazyGroup(click.Group):
             raise click.UsageError(f"no command {args[0]!r}{hint}", ctx) from error
 
 
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]}
+)
 @click.option(
     "--run-dir",
     "run_dirs",
@@ -74,7 +76,9 @@ class LazyGroup(click.Group):
 @click.option("--size", default="120x40", show_default=True, help="Columns x rows of the frame.")
 @click.option("--now", help="Draw as of this moment (ISO 8601), for frames that do not change.")
 @click.option("--screen", help="Which screen to draw.")
-@click.option("--fail-on", help="Exit 1 if any of these need attention: parked,failed,blocked,quarantined,dead…")
+@click.option(
+    "--fail-on", help="Exit 1 if any of these need attention: parked,failed,blocked,quarantined,dead…"
+)
 @click.option("--read-only", is_flag=True, help="Look only: every action is switched off.")
 @click.option("--no-color", is_flag=True, help="Draw without colours.")
 @click.version_option(__version__, prog_name="meshtui")
@@ -104,7 +108,13 @@ def root(
     roots = run_dirs or (default_run_dir(),)
     if headless or screenshot is not None or as_json:
         return draw(
-            roots, screenshot=screenshot, as_json=as_json, size=size, now=now, screen=screen, fail_on=fail_on,
+            roots,
+            screenshot=screenshot,
+            as_json=as_json,
+            size=size,
+            now=now,
+            screen=screen,
+            fail_on=fail_on,
             no_color=no_color,
         )
     return open_console(roots, read_only=read_only, no_color=no_color)

@@ -20,13 +20,25 @@ from meshtui.core.lane.lane import Lane
 @click.option("--drop", is_flag=True, help="Give it up: result failed.")
 @click.option("--engine", help="Retry with this engine.")
 @click.option("--deadline-seconds", type=float, help="Retry with this long for each attempt.")
-def answer(run_dir: Path, as_json: bool, subject: str, retry: bool, drop: bool, engine: str | None, deadline_seconds: float | None) -> None:
+def answer(
+    run_dir: Path,
+    as_json: bool,
+    subject: str,
+    retry: bool,
+    drop: bool,
+    engine: str | None,
+    deadline_seconds: float | None,
+) -> None:
     """Settle a parked envelope."""
     again = retry or engine is not None or deadline_seconds is not None
     if again == drop:
-        raise click.UsageError("give either --retry (with --engine or --deadline-seconds as you like) or --drop")
+        raise click.UsageError(
+            "give either --retry (with --engine or --deadline-seconds as you like) or --drop"
+        )
     lane = Lane(existing(run_dir), by="answer")
-    receipt = lane.answer(subject, "drop" if drop else "retry", engine=engine, deadline_seconds=deadline_seconds)
+    receipt = lane.answer(
+        subject, "drop" if drop else "retry", engine=engine, deadline_seconds=deadline_seconds
+    )
     if as_json:
         print_json(receipt.as_json())
         return
@@ -34,7 +46,9 @@ def answer(run_dir: Path, as_json: bool, subject: str, retry: bool, drop: bool, 
     if drop:
         print_line(f"dropped {subject}")
     else:
-        print_line(f"{subject} is at the head of the queue" + ("" if alive else "; no runner is there: meshtui lane"))
+        print_line(
+            f"{subject} is at the head of the queue" + ("" if alive else "; no runner is there: meshtui lane")
+        )
 
 
 @click.command()
@@ -50,7 +64,9 @@ def stop(run_dir: Path, as_json: bool, drain: bool) -> int:
     if as_json:
         print_json(receipt.as_json())
     elif receipt.drain is not None:
-        print_line(f"stop {receipt.drain.envelope_id} queued; the runner ends when {receipt.drain.position - 1} before it are done")
+        print_line(
+            f"stop {receipt.drain.envelope_id} queued; the runner ends when {receipt.drain.position - 1} before it are done"
+        )
     elif receipt.stopped:
         print_line("stopped" + (f"; {receipt.envelope_id} is put back" if receipt.envelope_id else ""))
     else:
@@ -93,7 +109,9 @@ def kill(run_dir: Path, as_json: bool, loop: str | None, envelope_id: str | None
         raise click.UsageError("give --envelope ID")
     run = existing(run_dir)
     if envelope_id is None:
-        raise NotFound(f"no loop {loop!r} in {run.root}: it holds no mission; a phase is ended with --envelope ID")
+        raise NotFound(
+            f"no loop {loop!r} in {run.root}: it holds no mission; a phase is ended with --envelope ID"
+        )
     receipt = Lane(run, by="kill").kill(envelope_id)
     if as_json:
         print_json(receipt.as_json())

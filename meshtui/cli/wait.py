@@ -23,7 +23,11 @@ _FINAL = ("done", "failed", "stopped")
 @run_dir_option
 @json_option
 @click.argument("subject", metavar="(ENVELOPE | lane)")
-@click.option("--for", "wanted", help="The state; envelopes: finished (default), done, failed, stalled…; lane: idle (default), parked…")
+@click.option(
+    "--for",
+    "wanted",
+    help="The state; envelopes: finished (default), done, failed, stalled…; lane: idle (default), parked…",
+)
 @click.option("--timeout", type=float, help="Give up after so many seconds (exit 1).")
 def wait(run_dir: Path, as_json: bool, subject: str, wanted: str | None, timeout: float | None) -> None:
     """Wait until an envelope or the lane is in a state."""
