@@ -24,7 +24,7 @@ from meshtui.core.calls.ending import GRACE, WRAPPER, Ender, EndReport
 from meshtui.core.calls.processes import Circle, Member, find, no_wrap_since, started_ms
 from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallSpec
 from meshtui.core.clock import Clock, SystemClock, from_iso, iso
-from meshtui.core.errors import InvalidInput, WorkFailed
+from meshtui.core.errors import InvalidInput, StorageError, WorkFailed
 from meshtui.core.identity import ProcessIdentity
 from meshtui.core.run_dir import RunDir
 
@@ -172,7 +172,7 @@ class Call:
 
     def exit(self) -> CallExit | None:
         """How the program ended; ``None`` while it runs, and where that is not known."""
-        value = _read(self.exit_path)
+        value = _read(self.exit_path) or _read(self.folder / wrapper.EXIT_TEMPORARY)
         if value is None:
             return None
         code, ended = value.get("code"), from_iso(value.get("ended_at"))
@@ -242,10 +242,17 @@ class Call:
             return EndReport(False, (f"process {identity_.pid} on {identity_.host or 'another host'}",))
         ender = Ender(self._circle(), self._wrapper, thorough=True)
         left = ender.run(grace)
-        if not left and not self.wait(WRAPPER) and (leader := self._wrapper()) is not None:
-            leader.send(signal.SIGKILL)
-            self.wait(WRAPPER)
-        survivors = tuple(str(member) for member in left)
+        patience = time.monotonic() + WRAPPER
+        while not left and not self.wait(_LONGEST_PAUSE):
+            if ender.scan():
+                # It began while it was looked for.
+                left = ender.run(grace)
+            elif time.monotonic() >= patience:
+                if (leader := self._wrapper()) is not None:
+                    leader.send(signal.SIGKILL)
+                self.wait(WRAPPER)
+                break
+        survivors = tuple(ender.name(member) for member in left)
         lives = self.state() in ("starting", "running")
         if lives and not survivors:
             survivors = (f"a process that holds {self.lock_path}",)
@@ -261,7 +268,7 @@ class Call:
         if not ender.scan():
             return ()
         ender.thorough = True
-        left = {str(member) for member in ender.run(grace)}
+        left = {ender.name(member) for member in ender.run(grace)}
         return tuple(f"{name}: still running" if name in left else name for name in ender.found)
 
     def close(self) -> None:
@@ -309,6 +316,9 @@ class Call:
             storage.move(temporary, self.exit_path, durable=False)
         except FileNotFoundError:
             return self._has_exit()
+        except StorageError:
+            # A disk that cannot be written can still be read: exit() finds it there.
+            return True
         return True
 
     def _settled(self) -> ProcessIdentity | None:
@@ -326,9 +336,7 @@ class Call:
         if identity.presence(who) != "alive":
             return None
         member = find(who.pid)
-        if member is None or who.process_started_at is None:
-            return None
-        return member if abs(member.started - who.process_started_at) <= 1.0 else None
+        return member if identity.presence(who) == "alive" else None
 
     def _circle(self) -> Circle:
         who = self.process()
