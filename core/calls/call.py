@@ -37,6 +37,7 @@ _SHORT_LIFE = 0.25
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 _READ_LIMIT = 1 << 16
+_LOOKS = 50
 
 
 class Wakeable(Protocol):
@@ -252,6 +253,8 @@ class Call:
                     leader.send(signal.SIGKILL)
                 self.wait(WRAPPER)
                 break
+        if not left and self._finds(ender):
+            left = ender.run(grace)
         survivors = tuple(ender.name(member) for member in left)
         lives = self.state() in ("starting", "running")
         if lives and not survivors:
@@ -265,7 +268,7 @@ class Call:
         """
         circle = self._circle()
         ender = Ender(circle, self._wrapper, thorough=False)
-        if not ender.scan():
+        if not self._finds(ender):
             return ()
         ender.thorough = True
         left = {ender.name(member) for member in ender.run(grace)}
@@ -337,6 +340,19 @@ class Call:
             return None
         member = find(who.pid)
         return member if identity.presence(who) == "alive" else None
+
+    def _finds(self, ender: Ender) -> bool:
+        """Whether something of the call runs; looked for again as long as something holds the lock.
+
+        One look can miss a process that is started during it by another one that ends.
+        """
+        for _ in range(_LOOKS):
+            if ender.scan():
+                return True
+            if not storage.is_locked(self.lock_path):
+                return False
+            time.sleep(_FIRST_PAUSE)
+        return False
 
     def _circle(self) -> Circle:
         who = self.process()

@@ -688,8 +688,8 @@ class TestSweep:
         )
         assert calls.finish(call) == 0
         pids = [int(line) for line in call.stdout.read_text().split()]
-        for pid in pids:
-            until(lambda pid=pid: Member(pid, identity.started_at(pid) or 0).name() == "sleep")
+        members = [Member(pid, identity.started_at(pid) or 0) for pid in pids]
+        until(lambda: all(member.name() == "sleep" for member in members))
         adopted = Call.attach(calls.run_dir, call.call_id)
         assert sorted(adopted.sweep()) == sorted(f"sleep (pid {pid})" for pid in pids)
         assert not any(alive(pid) for pid in pids)
