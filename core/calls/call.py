@@ -21,7 +21,7 @@ from typing import Any, Literal, Protocol
 from meshtui.core import identity, storage, strict_json
 from meshtui.core.calls import wrapper
 from meshtui.core.calls.ending import GRACE, WRAPPER, Ender, EndReport
-from meshtui.core.calls.processes import Circle, Member, find, no_wrap_since, started_ms
+from meshtui.core.calls.processes import Circle, Member, find, started_ms
 from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallSpec
 from meshtui.core.clock import Clock, SystemClock, from_iso, iso
 from meshtui.core.errors import InvalidInput, StorageError, WorkFailed
@@ -32,8 +32,6 @@ CallState = Literal["starting", "running", "ended", "lost"]
 EndReason = Literal["deadline", "killed", "stopped", "budget", "limit", "output"]
 
 _CALL_ID = re.compile(r"\d{1,20}-[A-Za-z0-9._-]{0,80}-(?:run|maker|checker|arbiter|gate)-[0-9a-f]{8}")
-_SHORT_LIFE = 0.25
-"""Seconds in which process numbers cannot have gone all the way round."""
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 _READ_LIMIT = 1 << 16
@@ -71,7 +69,6 @@ class Call:
         self.folder = folder
         self._clock = clock
         self._pid: int | None = None
-        self._began: float | None = None
         self._pidfd: int | None = None
         self._watchable = True
 
@@ -290,7 +287,6 @@ class Call:
             opened.append(os.open(self.prompt_path, os.O_RDONLY | os.O_CLOEXEC))
             opened.append(storage.open_log(self.stdout))
             opened.append(storage.open_log(self.stderr))
-            self._began = time.monotonic()
             self._pid = wrapper.spawn(
                 self.folder, spec.argv, spec.cwd, env, now_ms=now_ms, fds=(*opened, lock_fd)
             )
@@ -365,13 +361,11 @@ class Call:
         ended = self.exit()
         limit = ended.ended_at_ms if ended is not None else 0
         now_ms = SystemClock().now_ms()
-        short = self._began is not None and time.monotonic() - self._began < _SHORT_LIFE
         return Circle(
             self.call_id,
             who.pid,
             # Its number cannot have been given out again before it ended.
             lambda started: started_ms(started, now_ms) <= limit,
-            above=who.pid if short and no_wrap_since(who.pid) else 0,
         )
 
     def _watch(self) -> int | None:

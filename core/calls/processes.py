@@ -70,8 +70,6 @@ class Circle:
     """The wrapper's pid, which is the id of the session it leads, if known."""
     ours: Callable[[float], bool]
     """Whether a process of that session that started then is of this call's: session ids are reused."""
-    above: int = 0
-    """Only pids above this one are looked at: see :func:`no_wrap_since`."""
 
     def members(self, *, thorough: bool) -> list[Member]:
         """The call's processes that run now, the wrapper among them.
@@ -83,7 +81,7 @@ class Circle:
         needle = f"{CALL_ID_VARIABLE}={self.call_id}".encode()
         pids = _pids()
         for pid in pids:
-            if pid == own or pid < self.above:
+            if pid == own:
                 continue
             in_session = self.session is not None and _session(pid) == self.session
             if not in_session and not _carries(pid, needle):
@@ -123,21 +121,6 @@ def signal_group(leader: Member, number: int) -> None:
 def find(pid: int) -> Member | None:
     """Process ``pid`` as it is now, ``None`` if it does not run."""
     return _member(pid)
-
-
-def no_wrap_since(pid: int) -> bool:
-    """Whether the newest process has a higher number than ``pid``, which started a moment ago.
-
-    Numbers are given out in rising order until they start again from the bottom, so that whatever was
-    started after ``pid`` is then above it.
-    """
-    if not _LINUX:
-        return False
-    try:
-        with open("/proc/loadavg", encoding="ascii") as file:  # noqa: PTH123
-            return int(file.read().split()[4]) >= pid
-    except (OSError, ValueError, IndexError):
-        return False
 
 
 def started_ms(started: float, now_ms: int) -> float:
