@@ -1,0 +1,191 @@
+"""Running gates: real commands on a candidate, with their result, log and what they left behind."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meshtui.core import storage
+from meshtui.core.calls import Call, tail_text
+from meshtui.core.clock import iso
+from meshtui.core.mesh.context import MissionContext, Progress
+from meshtui.core.mesh.files import sha256_of, write_json
+from meshtui.core.mesh.gates_config import GateSpec
+from meshtui.core.mesh.paths import LoopPaths, relative
+from meshtui.core.mesh.workers import Crew, Finished, Task
+from meshtui.core.models.mesh import GATE_RESULT, Evidence, Node
+from meshtui.core.vcs.change import reset_to
+
+TAIL_BYTES = 8000
+STATE_VALID = "loop:state-valid"
+BUDGET_VALID = "loop:budget-valid"
+FRESH_SESSION = "loop:checker-fresh-session"
+FINAL_ARBITER = "gpt:final-arbiter"
+BUILTIN = (STATE_VALID, BUDGET_VALID, FRESH_SESSION, FINAL_ARBITER)
+
+
+@dataclass(slots=True)
+class GateReport:
+    """What a stage's gates came to."""
+
+    passed: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    blockers: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
+    """For the makers: which gate failed and how."""
+    evidence: list[Evidence] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing failed."""
+        return not self.failed and not self.blockers
+
+
+class GateRunner:
+    """Runs the gates of one loop."""
+
+    def __init__(self, context: MissionContext, node: Node, paths: LoopPaths, progress: Progress, crew: Crew) -> None:
+        self._context = context
+        self._node = node
+        self._paths = paths
+        self._progress = progress
+        self._crew = crew
+        raw = context.plan.options.get("gates")
+        self._specs = {
+            key: GateSpec.model_validate(value) for key, value in (raw if isinstance(raw, dict) else {}).items()
+        }
+
+    def run(self, gate_ids: list[str], worktree: Path, candidate: str, *, label: str = "") -> GateReport:
+        """Run gates one after the other on ``worktree``, which stands at ``candidate``.
+
+        What a gate leaves behind is recorded and removed. A gate nobody defined fails.
+        """
+        report = GateReport()
+        for gate_id in gate_ids:
+            if gate_id == FINAL_ARBITER:
+                report.skipped.append(gate_id)
+                self._write(gate_id, ok=True, skipped=True, handled_by="loop-finalizer")
+                continue
+            spec = self._specs.get(gate_id)
+            if spec is None:
+                blocker = f"unknown_loop_gate:{gate_id}"
+                report.failed.append(gate_id)
+                report.blockers.append(blocker)
+                report.findings.append(f"gate {gate_id} is not defined: define [gates.{gate_id!r}] or drop it from the plan")
+                self._write(gate_id, ok=False, blockers=[blocker])
+                continue
+            self._run_one(gate_id, spec, worktree, candidate, report, label)
+        return report
+
+    def _run_one(
+        self, gate_id: str, spec: GateSpec, worktree: Path, candidate: str, report: GateReport, label: str
+    ) -> None:
+        argv = ("/bin/sh", "-c", spec.command) if isinstance(spec.command, str) else tuple(spec.command)
+        task = Task(
+            slot=f"gate-{label}{gate_id}",
+            role="gate",
+            cwd=worktree,
+            argv=argv,
+            environment={"MESHTUI_GATE": gate_id},
+            timeout_seconds=spec.timeout_seconds,
+        )
+        finished = self._crew.run([task])[0]
+        left = reset_to(worktree, candidate)
+        call = Call.attach(self._context.run_dir, finished.call_id)
+        evidence = self._evidence(gate_id, spec, finished, call)
+        report.evidence.append(evidence)
+        timed_out = finished.ending == "deadline"
+        (report.passed if finished.ok else report.failed).append(gate_id)
+        words = _tail(call)
+        if not finished.ok:
+            how = "timed out" if timed_out else f"exit {finished.code}" if finished.ending is None else finished.ending
+            report.findings.append(f"gate {gate_id} failed ({how}): {words[-2000:].strip() or 'it said nothing'}")
+        self._write(
+            gate_id,
+            ok=finished.ok,
+            command=spec.command if isinstance(spec.command, str) else list(spec.command),
+            source=spec.source,
+            exit_code=finished.code,
+            duration_ms=finished.duration_ms,
+            stdout_tail=tail_text(call.stdout, TAIL_BYTES),
+            stderr_tail=tail_text(call.stderr, TAIL_BYTES),
+            timed_out=timed_out,
+            call=finished.call_id,
+            log=evidence.log,
+            sha256=evidence.sha256,
+            candidate=candidate,
+            side_effects=list(left),
+        )
+
+    def _evidence(self, gate_id: str, spec: GateSpec, finished: Finished, call: Call) -> Evidence:
+        storage.sync_file(call.stdout)
+        return Evidence(
+            claim=f"gate {gate_id} {'passed' if finished.ok else 'failed'}",
+            call=finished.call_id,
+            command=spec.command if isinstance(spec.command, str) else " ".join(spec.command),
+            exit_code=finished.code,
+            duration_ms=finished.duration_ms,
+            log=relative(self._context.run_dir, call.stdout),
+            sha256=sha256_of(call.stdout),
+        )
+
+    def builtin(self, gate_ids: list[str]) -> GateReport:
+        """The gates that meshtui answers itself: state, budget, freshness of the checkers' sessions."""
+        report = GateReport()
+        for gate_id in gate_ids:
+            problem = self._builtin_problem(gate_id)
+            if problem is None:
+                report.passed.append(gate_id)
+            else:
+                report.failed.append(gate_id)
+                report.blockers.append(problem)
+                report.findings.append(problem)
+            self._write(
+                gate_id,
+                ok=problem is None,
+                command=f"builtin:{gate_id.replace(':', '-')}",
+                source="builtin",
+                blockers=[problem] if problem else [],
+            )
+        return report
+
+    def _builtin_problem(self, gate_id: str) -> str | None:
+        if gate_id == STATE_VALID:
+            return None if self._progress.iteration >= 0 and self._node.loop_id else "the loop's state is not valid"
+        if gate_id == BUDGET_VALID:
+            used, budget = self._progress.used, self._node.budget
+            if used.wall_ms >= budget.max_wall_ms or used.model_calls >= budget.max_model_calls:
+                return f"budget: nothing is left ({used.wall_ms} ms, {used.model_calls} model calls used)"
+            return None
+        if gate_id == FRESH_SESSION:
+            shared = sorted(set(self._progress.checker_sessions) & set(self._progress.maker_sessions))
+            return f"a checker shared the session {shared[0]} with a maker" if shared else None
+        return f"unknown_loop_gate:{gate_id}"
+
+    def _write(self, gate_id: str, *, ok: bool, **fields: Any) -> None:
+        value = {
+            "schema": GATE_RESULT,
+            "ok": ok,
+            "gate_id": gate_id,
+            "loop_id": self._node.loop_id,
+            "iteration": self._progress.iteration,
+            "command": None,
+            "source": None,
+            "exit_code": None,
+            "duration_ms": 0,
+            "stdout_tail": "",
+            "stderr_tail": "",
+            "skipped": False,
+            "timed_out": False,
+            "generated_at": iso(self._context.clock.now_ms()),
+            "blockers": [],
+            **fields,
+        }
+        write_json(self._paths.gate(gate_id), value, durable=False)
+
+
+def _tail(call: Call) -> str:
+    out, err = tail_text(call.stdout, TAIL_BYTES), tail_text(call.stderr, TAIL_BYTES)
+    return f"{out}\n{err}" if out.strip() and err.strip() else out or err
