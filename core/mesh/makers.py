@@ -1,0 +1,309 @@
+"""The makers of a loop: who gets which part, what they changed, and how it goes together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from meshtui.core import storage, strict_json
+from meshtui.core.calls import Call
+from meshtui.core.clock import iso
+from meshtui.core.mesh.context import Checkpoints, LoopBlocked, MissionContext, Progress
+from meshtui.core.mesh.files import append_line, sha256_of, write_json
+from meshtui.core.mesh.gates import GateRunner
+from meshtui.core.mesh.paths import LoopPaths, relative
+from meshtui.core.mesh.prompts import maker_prompt
+from meshtui.core.mesh.workers import Crew, Finished, Task
+from meshtui.core.mesh.worktrees import LoopWorktrees
+from meshtui.core.models.mesh import Evidence, Node, OwnerScope
+from meshtui.core.vcs.change import Change, Snapshot, apply_change, outside, reset_to, snapshot
+
+MAKER_RESULT = "sks.loop-worker-run-result.v1"
+PATCH_CANDIDATE = "sks.loop-patch-candidate.v1"
+
+
+def parts_of(scope: OwnerScope, makers: int) -> list[OwnerScope]:
+    """``scope`` in at most ``makers`` parts of whole entries, in their order."""
+    entries: list[tuple[str, bool]] = [(path, True) for path in scope.files]
+    entries += [(path, False) for path in scope.directories]
+    count = max(1, min(makers, len(entries)))
+    size, more = divmod(len(entries), count)
+    parts = []
+    place = 0
+    for number in range(count):
+        piece = entries[place : place + size + (number < more)]
+        place += len(piece)
+        parts.append(
+            scope.model_copy(
+                update={
+                    "files": [path for path, is_file in piece if is_file],
+                    "directories": [path for path, is_file in piece if not is_file],
+                }
+            )
+        )
+    return parts
+
+
+class Makers:
+    """Runs the makers of one iteration and makes the candidate."""
+
+    def __init__(
+        self,
+        context: MissionContext,
+        node: Node,
+        paths: LoopPaths,
+        progress: Progress,
+        crew: Crew,
+        worktrees: LoopWorktrees,
+        checkpoints: Checkpoints,
+        gates: GateRunner,
+    ) -> None:
+        self._context = context
+        self._node = node
+        self._paths = paths
+        self._progress = progress
+        self._crew = crew
+        self._worktrees = worktrees
+        self._checkpoints = checkpoints
+        self._gates = gates
+
+    def run(self) -> Change:
+        """Run them, put their work together and return what the candidate changes against the base.
+
+        ``progress.findings`` then holds what went wrong (a maker failed, a patch conflicts, a violation)
+        and is empty when the candidate may go to the gates.
+        """
+        progress, node = self._progress, self._node
+        compete = self._context.strategy == "compete" and node.maker.worker_count > 1
+        if compete:
+            parts = [node.owner_scope] * node.maker.worker_count
+        else:
+            parts = parts_of(node.owner_scope, node.maker.worker_count)
+        start = progress.start
+        assert start is not None
+        single = len(parts) == 1
+        places = self._places(parts, start, single)
+        tasks = [self._task(number, part, parts, place, compete) for number, (part, place) in enumerate(zip(parts, places, strict=True), 1)]
+        said = list(progress.findings)
+        finished = self._run(tasks)
+        progress.makers_used = max(progress.makers_used, len(tasks))
+        progress.findings = []
+        progress.violations = []
+        progress.artifacts = []
+        for done in finished:
+            self._record(done, said)
+        if compete:
+            commit = self._best(places, start)
+        elif single:
+            commit = self._snapshot(places[0], self._context.base).commit
+            reset_to(places[0], commit)
+        else:
+            commit = self._join(parts, places, start)
+        return self._candidate(commit)
+
+    def _places(self, parts: Sequence[OwnerScope], start: str, single: bool) -> list[Path]:
+        """Where each maker works; what a maker did before a crash is kept while its call is known."""
+        adopting = bool(self._progress.calls)
+        if single:
+            if not adopting:
+                reset_to(self._worktrees.main, start)
+            return [self._worktrees.main]
+        places = []
+        for number in range(1, len(parts) + 1):
+            place = self._context.worktrees / f"{self._node.loop_id}.maker-{number}"
+            if not (adopting and place.is_dir()):
+                fresh = not place.is_dir()
+                place = self._worktrees.maker_copy(number, start)
+                if fresh:
+                    self._worktrees.set_up(place, self._crew, f"setup-{number}")
+            places.append(place)
+        return places
+
+    def _task(
+        self, number: int, part: OwnerScope, parts: Sequence[OwnerScope], place: Path, compete: bool
+    ) -> Task:
+        slot = f"maker-{number}"
+        node, progress = self._node, self._progress
+        siblings = [] if compete else [
+            entry for other in parts if other is not part for entry in other.entries
+        ]
+        return Task(
+            slot=slot,
+            role="maker",
+            cwd=place,
+            engine=self._context.engines(node.engine or self._context.engine),
+            prompt=maker_prompt(
+                node,
+                self._context.plan.request,
+                part,
+                iteration=progress.iteration,
+                findings=progress.findings,
+                siblings=siblings,
+            ),
+            session_id=progress.sessions.get(slot),
+            environment={"MESHTUI_SCOPE": scope_variable(part)},
+        )
+
+    def _run(self, tasks: list[Task]) -> list[Finished]:
+        finished = self._crew.run(tasks)
+        again = [
+            task
+            for task, done in zip(tasks, finished, strict=True)
+            if done.outcome is not None and done.outcome.status == "unknown_session" and task.session_id is not None
+        ]
+        if not again:
+            return finished
+        fresh = self._crew.run([_without_session(task) for task in again])
+        replaced = {done.slot: done for done in fresh}
+        return [replaced.get(done.slot, done) for done in finished]
+
+    def _record(self, done: Finished, said: list[str]) -> None:
+        """Keep a maker's artefact, evidence and session; a failure becomes a finding."""
+        progress, run_dir = self._progress, self._context.run_dir
+        call = Call.attach(run_dir, done.call_id)
+        if call.stdout.exists():
+            storage.sync_file(call.stdout)
+        log = relative(run_dir, call.stdout)
+        path = self._paths.maker / f"{progress.iteration:04d}-{done.slot}.json"
+        outcome = done.outcome
+        error = outcome.error if outcome is not None else (f"ended: {done.ending}" if done.ending else None)
+        session = outcome.session_id if outcome is not None else None
+        write_json(
+            path,
+            {
+                "schema": MAKER_RESULT,
+                "ok": done.ok,
+                "mission_id": self._context.plan.mission_id,
+                "loop_id": self._node.loop_id,
+                "phase": "maker",
+                "iteration": progress.iteration,
+                "worker_id": f"{self._node.loop_id}-{done.slot}",
+                "session_id": session,
+                "call": done.call_id,
+                "exit_code": done.code,
+                "duration_ms": done.duration_ms,
+                "reply": (outcome.reply[:200_000] if outcome is not None else ""),
+                "error": error,
+                "findings_given": said,
+                "left_running": list(done.left_running),
+                "generated_at": iso(self._context.clock.now_ms()),
+            },
+            durable=False,
+        )
+        progress.artifacts.append(relative(run_dir, path))
+        if session:
+            progress.sessions[done.slot] = session
+            progress.maker_sessions.append(session)
+        progress.evidence.append(
+            Evidence(
+                claim=f"{done.slot} of iteration {progress.iteration} {'ended well' if done.ok else 'failed'}",
+                call=done.call_id,
+                command=" ".join(done.argv)[:500],
+                exit_code=done.code,
+                duration_ms=done.duration_ms,
+                log=log,
+                sha256=sha256_of(call.stdout),
+            )
+        )
+        if not done.ok:
+            progress.findings.append(f"{done.slot} failed: {error or f'exit {done.code}'}")
+
+    # -- putting it together ------------------------------------------------------------------------
+
+    def _snapshot(self, place: Path, base: str) -> Snapshot:
+        message = f"{self._node.title or self._node.loop_id}\n\nLoop {self._node.loop_id} of mission {self._context.plan.mission_id}."
+        return snapshot(place, base=base, message=message)
+
+    def _join(self, parts: Sequence[OwnerScope], places: Sequence[Path], start: str) -> str:
+        """Put the makers' patches together in maker order; the commit of the whole."""
+        progress, main = self._progress, self._worktrees.main
+        reset_to(main, start)
+        for number, (part, place) in enumerate(zip(parts, places, strict=True), 1):
+            own = self._snapshot(place, start)
+            for path in outside(own.change, part):
+                inside = not outside_scope(path, self._node.owner_scope)
+                where = "in a sibling's part" if inside else "outside the loop's scope"
+                progress.violations.append(path)
+                progress.findings.append(f"violation: maker-{number} wrote {path}, {where}")
+            if not own.change.files:
+                continue
+            result = apply_change(main, own.change, three_way=True)
+            if not result.ok:
+                names = ", ".join(result.conflicts) or "its files"
+                progress.findings.append(f"the patch of maker-{number} conflicts in {names}: {result.output[-500:].strip()}")
+        commit = self._snapshot(main, self._context.base).commit
+        reset_to(main, commit)
+        return commit
+
+    def _best(self, places: Sequence[Path], start: str) -> str:
+        """Of competing candidates the one with the best gates; all in order where they tie."""
+        main = self._worktrees.main
+        best: tuple[int, int, str] | None = None
+        for number, place in enumerate(places, 1):
+            commit = self._snapshot(place, self._context.base).commit
+            reset_to(main, commit)
+            bad = len(outside(self._worktrees.change_of(commit), self._node.owner_scope))
+            report = self._gates.run(self._node.gates.local, main, commit, label=f"candidate-{number}-")
+            score = (1000 * bad + len(report.failed), number, commit)
+            self._checkpoints.log("loop_candidate_judged", "running", f"maker-{number}: {len(report.failed)} gates failed")
+            if best is None or score < best:
+                best = score
+        if best is None:
+            raise LoopBlocked("no maker delivered a candidate")
+        reset_to(main, best[2])
+        return best[2]
+
+    def _candidate(self, commit: str) -> Change:
+        progress = self._progress
+        change = self._worktrees.change_of(commit)
+        for path in outside(change, self._node.owner_scope):
+            if path not in progress.violations:
+                progress.violations.append(path)
+                progress.findings.append(f"violation: {path} is outside the loop's scope")
+        progress.candidate = commit
+        patch = self._paths.patches / f"{progress.iteration:04d}.patch"
+        storage.make_dirs(patch.parent)
+        storage.write_atomic(patch, change.patch, durable=False)
+        with self._context.files_lock:
+            append_line(
+                self._context.paths.mutations,
+                {
+                    "ts": iso(self._context.clock.now_ms()),
+                    "loop_id": self._node.loop_id,
+                    "iteration": progress.iteration,
+                    "commit": commit,
+                    "files": [item.path for item in change.files],
+                },
+            )
+        write_json(
+            self._paths.maker / "maker-patch-candidate.json",
+            {
+                "schema": PATCH_CANDIDATE,
+                "loop_id": self._node.loop_id,
+                "worker_ids": [f"{self._node.loop_id}-maker-{n + 1}" for n in range(progress.makers_used)],
+                "changed_files": [item.path for item in change.files],
+                "commit": commit,
+                "patch": relative(self._context.run_dir, patch),
+                "generated_at": iso(self._context.clock.now_ms()),
+            },
+            durable=False,
+        )
+        return change
+
+
+def scope_variable(scope: OwnerScope) -> str:
+    """``MESHTUI_SCOPE``."""
+    return strict_json.dumps({"files": scope.files, "directories": scope.directories})
+
+
+def outside_scope(path: str, scope: OwnerScope) -> bool:
+    """Whether ``path`` belongs to none of the scope's entries."""
+    from meshtui.core.mesh.scope import holds
+
+    return not any(holds(entry, path) for entry in scope.entries)
+
+
+def _without_session(task: Task) -> Task:
+    from dataclasses import replace
+
+    return replace(task, session_id=None)
