@@ -1,0 +1,348 @@
+"""A mission's runner: starts loops as the scheduler says, heeds the operator, writes the graph proof."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from meshtui.core.calls.wake import Waker
+from meshtui.core.clock import Clock, SystemClock, iso
+from meshtui.core.config import Config
+from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError
+from meshtui.core.journal import Journal
+from meshtui.core.lane.lease import Lease
+from meshtui.core.mesh import control
+from meshtui.core.mesh.context import (
+    Checkpoints,
+    EngineFactory,
+    MissionContext,
+    Signals,
+    WorkerSlots,
+)
+from meshtui.core.mesh.counts import loop_cap
+from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
+from meshtui.core.mesh.integration import IntegrationRuntime
+from meshtui.core.mesh.ledger import OwnerLedger, concurrency_budget
+from meshtui.core.mesh.loop import LoopRuntime, new_state
+from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.proof import graph_proof, loop_proof
+from meshtui.core.mesh.scheduler import Capacity, ready
+from meshtui.core.mesh.validate import check_plan
+from meshtui.core.mesh.worktrees import LoopWorktrees
+from meshtui.core.models.mesh import ENDED, BudgetUsed, LoopState, Node, Plan, Status
+from meshtui.core.run_dir import RunDir
+from meshtui.core.vcs import worktree as trees
+from meshtui.core.vcs.git import Git
+
+POLL_SECONDS = 0.03
+WORKERS_PER_LOOP = 4
+
+MissionState = Literal["done", "bad", "handoff", "stopped", "handed over"]
+
+
+@dataclass(frozen=True, slots=True)
+class MissionOptions:
+    """What a mission's runner is told."""
+
+    config: Config
+    engine: str
+    max_active: int | None = None
+    """Loops at once; ``None``: by cores, parallelism and risk."""
+    worktrees: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MissionOutcome:
+    """How a mission's runner ended."""
+
+    mission_id: str
+    state: MissionState
+    graph_proof: Mapping[str, Any]
+
+
+class MissionRunner:
+    """Runs one mission until every loop has ended or it is told to end; ``run`` blocks."""
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        mission_id: str,
+        options: MissionOptions,
+        engines: EngineFactory,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._run_dir = run_dir
+        self._options = options
+        self._engines = engines
+        self._clock = clock or SystemClock()
+        self.paths = MissionPaths.of(run_dir, mission_id)
+        self._lease = Lease(self.paths, self._clock)
+        self._signals = Signals()
+        self._wake = Waker()
+        self._ended: queue.Queue[tuple[str, Status, BaseException | None]] = queue.Queue()
+        self._running: dict[str, threading.Thread] = {}
+        self._states: dict[str, LoopState] = {}
+        self._most_loops = 0
+        self._failure: BaseException | None = None
+
+    # -- from other threads -------------------------------------------------------------------------
+
+    def request_stop(self) -> None:
+        """End all calls; the loops go on at the next resume."""
+        self._signals.stop.set()
+
+    def request_hand_over(self) -> None:
+        """End the runner and leave its calls to the next one."""
+        self._signals.hand_over.set()
+
+    def kill(self, loop_id: str) -> None:
+        """End a loop as cancelled, whatever it is doing."""
+        self._signals.kill(loop_id)
+
+    # -- life ---------------------------------------------------------------------------------------
+
+    def run(self) -> MissionOutcome:
+        """Run the mission; raises :class:`Held` if another runner does, :class:`InvalidInput` for a broken plan."""
+        plan = load_plan(self.paths)
+        blockers = [*plan.blockers, *check_plan(plan)]
+        if blockers:
+            raise InvalidInput(f"the plan of {plan.mission_id} is broken: {'; '.join(dict.fromkeys(blockers))}")
+        self._lease.acquire()
+        try:
+            # Kill requests from before are spent: a new run starts clean.
+            control.spend(control.pending_kills(self.paths))
+            context = self._context(plan)
+            self._prepare(context)
+            started = self._clock.now_ms()
+            self._work(context)
+            if self._failure is not None:
+                raise self._failure
+            return self._outcome(context, started)
+        finally:
+            self._lease.release()
+            self._wake.close()
+
+    def _context(self, plan: Plan) -> MissionContext:
+        if plan.repo is None or plan.base_commit is None:
+            raise InvalidInput(f"the plan of {plan.mission_id} names no repository and base commit: plan it again")
+        repo = Path(plan.repo)
+        if not repo.is_dir():
+            raise InvalidInput(f"the repository {repo} of mission {plan.mission_id} is gone")
+        git = Git(repo)
+        config, mesh = self._options.config, self._options.config.mesh
+        loops = self._loop_cap(plan)
+        workers = mesh.max_active_workers or loops * WORKERS_PER_LOOP
+        root = self._options.worktrees or (Path(mesh.worktrees) if mesh.worktrees else default_worktrees(repo))
+        return MissionContext(
+            run_dir=self._run_dir,
+            paths=self.paths,
+            plan=plan,
+            config=config,
+            repo=repo,
+            git=git,
+            clock=self._clock,
+            engines=self._engines,
+            worktrees=root / plan.mission_id,
+            slots=WorkerSlots(workers),
+            journal=Journal(self._run_dir, self._clock),
+            signals=self._signals,
+            engine=self._options.engine,
+            strategy=str(plan.options.get("strategy") or mesh.strategy),
+            verify_lease=self._lease.verify,
+        )
+
+    def _loop_cap(self, plan: Plan) -> int:
+        mesh = self._options.config.mesh
+        asked = self._options.max_active or mesh.max_active_loops
+        if asked:
+            return int(asked)
+        risks = {node.risk.level for node in plan.graph.nodes}
+        parallelism = plan.options.get("parallelism") or mesh.parallelism
+        return loop_cap(os.cpu_count() or 1, parallelism, risks)
+
+    # -- states -------------------------------------------------------------------------------------
+
+    def _prepare(self, context: MissionContext) -> None:
+        """Keep what is complete or waits for a person; everything else is queued, with a fresh budget if it had ended."""
+        for node in context.plan.graph.nodes:
+            paths = self.paths.loop(node.loop_id)
+            state = read_state(paths) or new_state(context, node, "planned")
+            if state.status not in ("completed", "handoff"):
+                if state.status in ENDED:
+                    self._renew(context, node)
+                    state = new_state(context, node, "queued")
+                state.status = "queued"
+                write_state(paths, state, self._clock)
+            self._states[node.loop_id] = state
+        write_json(
+            self.paths.concurrency,
+            concurrency_budget(context, self._loop_cap(context.plan)),
+            durable=False,
+        )
+
+    def _renew(self, context: MissionContext, node: Node) -> None:
+        """Let a loop that ended badly go on from its last candidate with a fresh budget."""
+        checkpoints = Checkpoints(context, node)
+        progress = checkpoints.load()
+        progress.phase, progress.iteration, progress.calls = "triage", 0, {}
+        progress.used, progress.wall_recorded_at, progress.started_at = BudgetUsed(), 0, 0
+        progress.passed, progress.failed, progress.skipped, progress.gate_blockers = [], [], [], []
+        progress.evidence, progress.violations = [], []
+        checkpoints.save(progress)
+
+    def _statuses(self) -> dict[str, Status]:
+        return {loop_id: state.status for loop_id, state in self._states.items()}
+
+    # -- working ------------------------------------------------------------------------------------
+
+    def _work(self, context: MissionContext) -> None:
+        ledger = OwnerLedger(context)
+        cap = self._loop_cap(context.plan)
+        context.note("mission_started", context.plan.mission_id, loops=len(context.plan.graph.nodes), max_active=cap)
+        while True:
+            self._heed_kills(context)
+            leaving = self._signals.stop.is_set() or self._signals.hand_over.is_set() or self._failure is not None
+            if not leaving:
+                decision = ready(context.plan.graph.nodes, self._statuses(), Capacity(loops=cap, workers=context.slots.most))
+                for loop_id, because in decision.blocked.items():
+                    self._settle_unstarted(context, context.plan.node(loop_id), "blocked", [f"dependency {name}" for name in because])
+                for loop_id in decision.start:
+                    self._start(context, context.plan.node(loop_id), ledger)
+                if decision.blocked:
+                    continue
+            if not self._running:
+                return
+            self._collect(context, ledger)
+
+    def _start(self, context: MissionContext, node: Node, ledger: OwnerLedger) -> None:
+        state = self._states[node.loop_id]
+        state.status = "running"
+        ledger.acquire(node)
+        runtime = (
+            IntegrationRuntime(context, node)
+            if node.loop_id == context.plan.integration_loop_id
+            else LoopRuntime(context, node)
+        )
+
+        def work() -> None:
+            try:
+                self._ended.put((node.loop_id, runtime.run(), None))
+            except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
+                self._ended.put((node.loop_id, "failed", error))
+
+        thread = threading.Thread(target=work, name=f"meshtui-{node.loop_id}", daemon=True)
+        self._running[node.loop_id] = thread
+        self._most_loops = max(self._most_loops, len(self._running))
+        thread.start()
+
+    def _collect(self, context: MissionContext, ledger: OwnerLedger) -> None:
+        try:
+            loop_id, status, error = self._ended.get(timeout=POLL_SECONDS)
+        except queue.Empty:
+            return
+        self._running.pop(loop_id).join()
+        self._states[loop_id] = read_state(self.paths.loop(loop_id)) or self._states[loop_id]
+        self._states[loop_id].status = status
+        if error is not None:
+            # The other loops stop where they are, then the error is reported.
+            self._failure = self._failure or error
+            self._signals.stop.set()
+        if not isinstance(error, LeaseLost):
+            ledger.release(context.plan.node(loop_id))
+
+    def _heed_kills(self, context: MissionContext) -> None:
+        requests = control.pending_kills(self.paths)
+        if not requests:
+            return
+        self._lease.verify()
+        for request in requests:
+            targets = list(self._states) if request.target == control.ALL else [request.target]
+            for loop_id in targets:
+                self._kill(context, loop_id)
+        control.spend(requests)
+
+    def _kill(self, context: MissionContext, loop_id: str) -> None:
+        state = self._states.get(loop_id)
+        if state is None or state.status in ENDED:
+            return
+        self._signals.kill(loop_id)
+        context.note("loop_kill_requested", loop_id)
+        if loop_id not in self._running:
+            self._settle_unstarted(context, context.plan.node(loop_id), "cancelled", ["killed by operator before it started"])
+
+    def _settle_unstarted(self, context: MissionContext, node: Node, status: Status, blockers: list[str]) -> None:
+        """End a loop that never ran, with its state and proof."""
+        paths = self.paths.loop(node.loop_id)
+        progress = Checkpoints(context, node).load()
+        state = self._states[node.loop_id]
+        state.status, state.blockers, state.current_phase = status, blockers, "handoff"
+        state.last_action = f"loop_{status}"
+        self._lease.verify()
+        worktrees = LoopWorktrees(context, node)
+        write_json(paths.proof, loop_proof(context, node, paths, progress, status, blockers, worktrees, []))
+        write_state(paths, state, self._clock)
+        context.note(f"loop_{status}", node.loop_id, status=status, message="; ".join(blockers))
+
+    # -- the end ------------------------------------------------------------------------------------
+
+    def _outcome(self, context: MissionContext, started: int) -> MissionOutcome:
+        plan = context.plan
+        if self._signals.hand_over.is_set():
+            context.note("mission_handed_over", plan.mission_id)
+            return MissionOutcome(plan.mission_id, "handed over", {})
+        proofs = {node.loop_id: read_json(self.paths.loop(node.loop_id).proof) or {} for node in plan.graph.nodes}
+        proof = graph_proof(
+            plan,
+            self._states,
+            {key: value for key, value in proofs.items() if value},
+            generated_at=iso(self._clock.now_ms()),
+            wall_ms=self._clock.now_ms() - started,
+            most_loops=self._most_loops,
+            most_workers=context.slots.peak,
+            merge=read_json(self.paths.merge),
+            side_effects=read_json(self.paths.side_effects),
+            arbiter=read_json(self.paths.arbiter),
+        )
+        self._lease.verify()
+        write_json(self.paths.graph_proof, proof)
+        state: MissionState = "bad"
+        if self._signals.stop.is_set():
+            state = "stopped"
+        elif proof["ok"]:
+            state = "done"
+            self._clean_up(context)
+        elif any(item.status == "handoff" for item in self._states.values()) and not any(
+            item.status in ("blocked", "failed", "cancelled") for item in self._states.values()
+        ):
+            state = "handoff"
+        context.note("mission_ended", plan.mission_id, state=state, ok=proof["ok"])
+        return MissionOutcome(plan.mission_id, state, proof)
+
+    def _clean_up(self, context: MissionContext) -> None:
+        """Remove the worktrees of loops whose work is integrated, as far as nothing more is in them."""
+        for node in context.plan.graph.nodes:
+            worktrees = LoopWorktrees(context, node)
+            if not worktrees.main.is_dir() or node.worktree.cleanup == "always-keep":
+                continue
+            head = (read_json(self.paths.loop(node.loop_id).proof) or {}).get("head_commit")
+            saved = [commit for commit in (head, context.base) if isinstance(commit, str)]
+            try:
+                if not trees.unsaved(worktrees.main, saved):
+                    trees.remove(context.git, worktrees.main, force=True)
+            except MeshtuiError as error:
+                context.note("worktree_kept", node.loop_id, message=str(error))
+
+
+def default_worktrees(repo: Path) -> Path:
+    """``$XDG_STATE_HOME/meshtui/worktrees/<hash of the repo>/``."""
+    import hashlib
+
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    key = hashlib.sha256(os.fsencode(os.path.realpath(repo))).hexdigest()[:12]
+    return Path(state) / "meshtui" / "worktrees" / key
