@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meshtui.core.calls.wake import Waker
+from meshtui.core.calls import Call, Waker
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError
@@ -33,6 +33,7 @@ from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.proof import graph_proof, loop_proof
 from meshtui.core.mesh.scheduler import Capacity, ready
 from meshtui.core.mesh.validate import check_plan
+from meshtui.core.mesh.workers import end_together
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import ENDED, BudgetUsed, LoopState, Node, Plan, Status
 from meshtui.core.run_dir import RunDir
@@ -127,6 +128,36 @@ class MissionRunner:
         finally:
             self._lease.release()
             self._wake.close()
+
+    def kill_at_rest(self, targets: list[str]) -> tuple[list[str], list[str], list[str]]:
+        """End loops of a mission that has no runner: ids ended, what would not end, ids that had not started.
+
+        Raises :class:`Held` if a runner is there after all.
+        """
+        plan = load_plan(self.paths)
+        ended: list[str] = []
+        survivors: list[str] = []
+        not_started: list[str] = []
+        self._lease.acquire(heartbeat=False)
+        try:
+            context = self._context(plan)
+            for node in plan.graph.nodes:
+                state = read_state(self.paths.loop(node.loop_id)) or new_state(context, node, "planned")
+                self._states[node.loop_id] = state
+                if node.loop_id not in targets or state.status in ENDED:
+                    continue
+                calls = []
+                for call_id in Checkpoints(context, node).load().calls.values():
+                    call = Call.attach(self._run_dir, call_id, clock=self._clock)
+                    if call.state() in ("starting", "running"):
+                        calls.append(call)
+                survivors += end_together(calls, "killed")
+                (ended if calls or state.iteration else not_started).append(node.loop_id)
+                self._settle_unstarted(context, node, "cancelled", ["killed by operator"])
+        finally:
+            self._lease.release()
+            self._wake.close()
+        return ended, survivors, not_started
 
     def _context(self, plan: Plan) -> MissionContext:
         if plan.repo is None or plan.base_commit is None:

@@ -1,0 +1,252 @@
+"""What an operator does with missions: plan, open, land, discard, kill, answer."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from meshtui.core.clock import Clock, SystemClock, iso
+from meshtui.core.config import LoadedConfig, load_config
+from meshtui.core.errors import Held, InvalidInput, NotFound, WorkFailed
+from meshtui.core.journal import Journal
+from meshtui.core.lane.create import absolute, git_top, repo_of
+from meshtui.core.lane.lease import Lease, holder
+from meshtui.core.mesh import control
+from meshtui.core.mesh.context import EngineFactory
+from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
+from meshtui.core.mesh.integration import ARBITER
+from meshtui.core.mesh.mission import MissionOptions, MissionRunner
+from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.planner import PlanRequest, plan
+from meshtui.core.mesh.validate import check_plan
+from meshtui.core.models.mesh import ENDED, Handoff, Plan, is_mesh_id
+from meshtui.core.run_dir import RunDir
+from meshtui.core.vcs.git import Git
+from meshtui.core.vcs.merge import LandResult, land
+
+KILL_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOptions:
+    """What the operator says about a plan beside the request."""
+
+    mission_id: str | None = None
+    engine: str | None = None
+    parallelism: str | None = None
+    max_loops: int | None = None
+    max_active: int | None = None
+    repo: Path | None = None
+
+
+def missions_in(run_dir: RunDir) -> list[str]:
+    """The missions of a run directory, oldest first."""
+    try:
+        names = [path.name for path in run_dir.missions.iterdir() if is_mesh_id(path.name)]
+    except FileNotFoundError:
+        return []
+    found = [(MissionPaths.of(run_dir, name), name) for name in names]
+    known = [(paths.plan.stat().st_mtime_ns, name) for paths, name in found if paths.plan.is_file()]
+    return [name for _, name in sorted(known)]
+
+
+def find_mission(run_dir: RunDir, name: str) -> MissionPaths:
+    """The mission called ``name``; ``latest`` is the newest. Raises :class:`NotFound`."""
+    missions = missions_in(run_dir)
+    if name == "latest" and missions:
+        return MissionPaths.of(run_dir, missions[-1])
+    if name in missions:
+        return MissionPaths.of(run_dir, name)
+    known = f"; there are: {', '.join(missions[-5:])}" if missions else ""
+    raise NotFound(f"no mission {name!r} in {run_dir.root}{known}")
+
+
+def repository(run_dir: RunDir, asked: Path | None) -> Path:
+    """The top level of the repository that a mission is for."""
+    named = asked or repo_of(run_dir) or Path.cwd()
+    top = git_top(absolute(named))
+    if top is None:
+        raise InvalidInput(f"{named} is not in a git repository; name one with --repo")
+    return top
+
+
+def configuration(run_dir: RunDir, repo: Path) -> LoadedConfig:
+    """The configuration in force for missions of ``repo``."""
+    return load_config(run_dir, repo, environ=os.environ)
+
+
+def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clock | None = None) -> Plan:
+    """Plan ``request`` and write the plan; nothing runs. Raises :class:`InvalidInput`."""
+    clock = clock or SystemClock()
+    if not request.strip():
+        raise InvalidInput("the request is empty: say what is to be done", field="request")
+    repo = repository(run_dir, options.repo)
+    git = Git(repo)
+    config = configuration(run_dir, repo).config
+    mission_id = options.mission_id or f"m-{secrets.token_hex(4)}"
+    if not is_mesh_id(mission_id):
+        raise InvalidInput(
+            f"mission id {mission_id!r} may not be used: 1 to 80 of A-Z a-z 0-9 . _ -, no '..', not ending in . or .lock",
+            field="mission",
+        )
+    paths = MissionPaths.of(run_dir, mission_id)
+    taken = next((name for name in missions_in(run_dir) if name.lower() == mission_id.lower()), None)
+    if taken is not None:
+        raise InvalidInput(f"mission {taken} exists already; run it, discard it, or choose another id", field="mission")
+    base = git.head_commit(repo)
+    made = plan(
+        PlanRequest(
+            request=request,
+            repo=repo,
+            mission_id=mission_id,
+            config=config,
+            engine=options.engine or config.lane.engine,
+            parallelism=options.parallelism or config.mesh.parallelism,
+            max_loops=options.max_loops or config.mesh.max_loops,
+            strategy=config.mesh.strategy,
+            target=config.mesh.target or git.current_branch(repo),
+            now_iso=iso(clock.now_ms()),
+            files=tuple(git.tracked_files(base)),
+            max_active=options.max_active,
+        )
+    )
+    made.repo, made.base_commit = str(repo), base
+    write_json(paths.plan, made.as_json())
+    Journal(run_dir, clock).append("mission_planned", mission_id, {"loops": len(made.graph.nodes), "request": request[:500]})
+    return made
+
+
+def broken(made: Plan) -> list[str]:
+    """Everything that is wrong with a plan."""
+    return list(dict.fromkeys([*made.blockers, *check_plan(made)]))
+
+
+def open_mission(
+    run_dir: RunDir,
+    paths: MissionPaths,
+    loaded: LoadedConfig,
+    engines: EngineFactory,
+    *,
+    engine: str | None = None,
+    max_active: int | None = None,
+    clock: Clock | None = None,
+) -> MissionRunner:
+    """A runner for a planned mission, not started."""
+    made = load_plan(paths)
+    options = MissionOptions(
+        config=loaded.config,
+        engine=engine or str(made.options.get("engine") or loaded.config.lane.engine),
+        max_active=max_active or made.options.get("max_active"),
+    )
+    return MissionRunner(run_dir, paths.mission_id, options, engines, clock=clock)
+
+
+# -- after the run ----------------------------------------------------------------------------------
+
+
+def land_mission(paths: MissionPaths, *, target: str | None = None) -> LandResult:
+    """Fast-forward the target branch to a mission's result; raises :class:`InvalidInput` saying what to do."""
+    made = load_plan(paths)
+    proof = read_json(paths.graph_proof)
+    if proof is None:
+        raise InvalidInput(f"mission {paths.mission_id} has not ended; run it first: meshtui run {paths.mission_id}")
+    if not proof.get("ok"):
+        why = "; ".join(str(item) for item in (proof.get("blockers") or [])[:3]) or "its proof is not ok"
+        raise InvalidInput(f"mission {paths.mission_id} is not done ({why}); see: meshtui proof {paths.mission_id}")
+    branch = proof.get("branch")
+    goal = target or made.options.get("target")
+    if not isinstance(branch, str) or made.repo is None:
+        raise InvalidInput(f"mission {paths.mission_id} has no result branch: nothing was merged")
+    if not isinstance(goal, str) or not goal:
+        raise InvalidInput("no target branch is known; name one with --target or [mesh] target")
+    return land(Git(Path(made.repo)), branch=branch, target=goal, base=str(made.base_commit))
+
+
+def kill_loops(
+    run_dir: RunDir,
+    paths: MissionPaths,
+    target: str,
+    loaded: LoadedConfig,
+    engines: EngineFactory,
+    *,
+    clock: Clock | None = None,
+) -> tuple[list[str], list[str], list[str]]:
+    """End one loop or all of a mission: ids ended, what would not end, ids that had not started."""
+    clock = clock or SystemClock()
+    made = load_plan(paths)
+    names = [node.loop_id for node in made.graph.nodes]
+    if target != control.ALL and target not in names:
+        raise NotFound(f"no loop {target!r} in mission {paths.mission_id}; there are: {', '.join(names)}")
+    targets = names if target == control.ALL else [target]
+    held = holder(paths, clock)
+    if held.foreign:
+        write_json(paths.kill_request, control.kill_request(paths.mission_id, target, clock))
+        raise Held(f"mission {paths.mission_id} is run by another tool; a kill request was left for it in {paths.kill_request}")
+    if not held.alive:
+        return open_mission(run_dir, paths, loaded, engines, clock=clock).kill_at_rest(targets)
+    before = {name: state.status for name in targets if (state := read_state(paths.loop(name))) is not None}
+    waits = [name for name in targets if before.get(name, "planned") not in ENDED]
+    request = control.request_kill(paths, target, clock)
+    end = time.monotonic() + KILL_SECONDS
+    while time.monotonic() < end:
+        spent = not request.exists()
+        states = {name: read_state(paths.loop(name)) for name in waits}
+        if spent and all(state is not None and state.status in ENDED for state in states.values()):
+            started = [name for name in waits if before.get(name) == "running"]
+            return started, [], [name for name in waits if name not in started]
+        if not holder(paths, clock).alive:
+            control.spend([item for item in control.pending_kills(paths) if item.path == request])
+            return kill_loops(run_dir, paths, target, loaded, engines, clock=clock)
+        time.sleep(0.02)
+    raise WorkFailed(f"mission {paths.mission_id} did not act on the kill within {KILL_SECONDS:.0f} s; see: meshtui status")
+
+
+def answer_mission(
+    run_dir: RunDir,
+    paths: MissionPaths,
+    loop_id: str | None,
+    verdict: Literal["approve", "reject"],
+    reason: str,
+    *,
+    by: str,
+    clock: Clock | None = None,
+) -> dict[str, Any]:
+    """Record a person's verdict on a loop or on the mission that was handed over.
+
+    The caller resumes the mission afterwards; raises :class:`InvalidInput` where nothing waits for one.
+    """
+    clock = clock or SystemClock()
+    made = load_plan(paths)
+    name = loop_id or made.integration_loop_id
+    try:
+        made.node(name)
+    except KeyError:
+        raise NotFound(f"no loop {name!r} in mission {paths.mission_id}") from None
+    with Lease(paths, clock) as lease:
+        lease.acquire(heartbeat=False)
+        state = read_state(paths.loop(name))
+        if state is None or state.status != "handoff":
+            now = state.status if state is not None else "planned"
+            raise InvalidInput(f"{paths.mission_id}/{name} is {now}: nothing waits for a person there")
+        said = {"verdict": verdict, "reasons": [reason], "by": "human", "who": by, "at": iso(clock.now_ms())}
+        proof_path = paths.loop(name).proof
+        proof = read_json(proof_path) or {}
+        if name == made.integration_loop_id:
+            value = {"schema": ARBITER, "mission_id": paths.mission_id, **said, "head_commit": proof.get("head_commit")}
+            write_json(paths.arbiter, value)
+            state.status = "queued" if verdict == "approve" else "blocked"
+        else:
+            state.status = "completed" if verdict == "approve" else "blocked"
+        state.handoff = Handoff(required=False, reason=state.handoff.reason, artifact=state.handoff.artifact)
+        state.blockers = [] if verdict == "approve" else [f"rejected by a person: {reason}"]
+        proof.update({"status": state.status if state.status != "queued" else "handoff", "human_verdict": said, "blockers": state.blockers})
+        write_json(proof_path, proof)
+        write_state(paths.loop(name), state, clock)
+        Journal(run_dir, clock).append(
+            "handoff_answered", f"{paths.mission_id}/{name}", {"verdict": verdict, "reason": reason[:500], "who": by}
+        )
+    return {"mission_id": paths.mission_id, "loop_id": name, **said}
