@@ -11,7 +11,7 @@ from meshtui.core.calls import Call, tail_text
 from meshtui.core.clock import iso
 from meshtui.core.mesh.context import MissionContext, Progress
 from meshtui.core.mesh.files import sha256_of, write_json
-from meshtui.core.mesh.gates_config import GateSpec
+from meshtui.core.mesh.gates_config import DetectedGates, GateSpec, in_force
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.workers import Crew, Finished, Task
 from meshtui.core.models.mesh import GATE_RESULT, Evidence, Node
@@ -52,10 +52,9 @@ class GateRunner:
         self._paths = paths
         self._progress = progress
         self._crew = crew
-        raw = context.plan.options.get("gates")
-        self._specs = {
-            key: GateSpec.model_validate(value) for key, value in (raw if isinstance(raw, dict) else {}).items()
-        }
+        raw = context.plan.options.get("detected_gates")
+        detected = {key: GateSpec.from_json(value) for key, value in (raw if isinstance(raw, dict) else {}).items()}
+        self._specs = in_force(context.config, DetectedGates(detected))
 
     def run(self, gate_ids: list[str], worktree: Path, candidate: str, *, label: str = "") -> GateReport:
         """Run gates one after the other on ``worktree``, which stands at ``candidate``.
@@ -106,7 +105,7 @@ class GateRunner:
             gate_id,
             ok=finished.ok,
             command=spec.command if isinstance(spec.command, str) else list(spec.command),
-            source=spec.source,
+            source="configured" if gate_id in self._context.config.gates else "detected",
             exit_code=finished.code,
             duration_ms=finished.duration_ms,
             stdout_tail=tail_text(call.stdout, TAIL_BYTES),

@@ -30,6 +30,7 @@ from meshtui.core.mesh.workers import Crew, Task
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import MERGE, Evidence, Handoff, LoopState, Node, Phase, Status
 from meshtui.core.vcs import worktree as trees
+from meshtui.core.vcs.git import Git
 from meshtui.core.vcs.change import diff, reset_to, snapshot
 from meshtui.core.vcs.merge import integrate
 
@@ -121,20 +122,21 @@ class IntegrationRuntime:
             context.signals.check(self._node.loop_id)
             for path in proof["changed_files"]:
                 touched.setdefault(path, []).append(node.loop_id)
-            tried = integrate(place, commit=commit, base=context.base, message=self._message(node))
+            merged = integrate(place, commit=commit, base=context.base, message=self._message(node))
+            tried = merged.attempts
             attempts[node.loop_id] = [
                 {"strategy": item.strategy, "ok": item.ok, "output": item.output[-4000:], "conflicts": list(item.conflicts)}
                 for item in tried
             ]
             counts[f"{tried[-1].strategy}_count"] += 1
-            if tried[-1].ok:
+            if merged.ok:
                 applied.append(node.loop_id)
             else:
                 conflicts.append(node.loop_id)
                 names = ", ".join(tried[-1].conflicts or tried[0].conflicts) or "its files"
                 self._write_merge(False, applied, conflicts, attempts, counts, touched, None)
                 raise LoopBlocked(f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}")
-        head = context.git.head_commit(place)
+        head = Git(place).head_commit()
         self._progress.candidate = head
         change = diff(context.git, context.base, head)
         self._progress.changed_files = [item.path for item in change.files]
@@ -285,7 +287,8 @@ class IntegrationRuntime:
     def _make_branch(self, head: str) -> None:
         """Name the merged result; a branch of that name from an earlier run of this mission is moved."""
         self._context.verify_lease()
-        self._context.git.run("update-ref", f"refs/heads/{self.branch}", head)
+        git = self._context.git
+        git.set_branch(self.branch, head, old=git.branch_commit(self.branch))
         self._merge = {**self._merge, "branch": self.branch, "head_commit": head}
         write_json(self._context.paths.merge, self._merge)
 

@@ -42,7 +42,9 @@ class LoopRuntime:
         self._crew = Crew(context, node, self._progress, self._checkpoints)
         self._gates = GateRunner(context, node, self.paths, self._progress, self._crew)
         self._worktrees = LoopWorktrees(context, node)
-        self._makers = Makers(context, node, self.paths, self._progress, self._crew, self._worktrees, self._checkpoints)
+        self._makers = Makers(
+            context, node, self.paths, self._progress, self._crew, self._worktrees, self._checkpoints, self._gates
+        )
         self._checkers = Checkers(context, node, self.paths, self._progress, self._crew, self._worktrees)
         self.state = read_state(self.paths) or LoopState(
             mission_id=context.plan.mission_id, loop_id=node.loop_id

@@ -16,7 +16,8 @@ from meshtui.core.mesh.prompts import maker_prompt
 from meshtui.core.mesh.workers import Crew, Finished, Task
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import Evidence, Node, OwnerScope
-from meshtui.core.vcs.change import Change, Snapshot, apply_change, outside, reset_to, snapshot
+from meshtui.core.vcs.change import Change, Snapshot, outside, reset_to, snapshot
+from meshtui.core.vcs.patching import apply_change
 
 MAKER_RESULT = "sks.loop-worker-run-result.v1"
 PATCH_CANDIDATE = "sks.loop-patch-candidate.v1"

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from meshtui.core.calls import Call, Waker
 from meshtui.core.clock import Clock, SystemClock, iso
-from meshtui.core.config import Config
+from meshtui.core.config import Config, LoadedConfig
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError
 from meshtui.core.journal import Journal
 from meshtui.core.lane.lease import Lease
@@ -31,7 +31,7 @@ from meshtui.core.mesh.ledger import OwnerLedger, concurrency_budget
 from meshtui.core.mesh.loop import LoopRuntime, new_state
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.proof import graph_proof, loop_proof
-from meshtui.core.mesh.scheduler import Capacity, ready
+from meshtui.core.mesh.scheduler import Capacity, loops_of, ready
 from meshtui.core.mesh.validate import check_plan
 from meshtui.core.mesh.workers import end_together
 from meshtui.core.mesh.worktrees import LoopWorktrees
@@ -54,7 +54,6 @@ class MissionOptions:
     engine: str
     max_active: int | None = None
     """Loops at once; ``None``: by cores, parallelism and risk."""
-    worktrees: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +168,7 @@ class MissionRunner:
         config, mesh = self._options.config, self._options.config.mesh
         loops = self._loop_cap(plan)
         workers = mesh.max_active_workers or loops * WORKERS_PER_LOOP
-        root = self._options.worktrees or (Path(mesh.worktrees) if mesh.worktrees else default_worktrees(repo))
+        root = Path(mesh.worktrees) if mesh.worktrees else default_worktrees(repo)
         return MissionContext(
             run_dir=self._run_dir,
             paths=self.paths,
@@ -240,7 +239,7 @@ class MissionRunner:
             self._heed_kills(context)
             leaving = self._signals.stop.is_set() or self._signals.hand_over.is_set() or self._failure is not None
             if not leaving:
-                decision = ready(context.plan.graph.nodes, self._statuses(), Capacity(loops=cap, workers=context.slots.most))
+                decision = ready(loops_of(context.plan), self._statuses(), Capacity(max_loops=cap))
                 for loop_id, because in decision.blocked.items():
                     self._settle_unstarted(context, context.plan.node(loop_id), "blocked", [f"dependency {name}" for name in because])
                 for loop_id in decision.start:
@@ -368,6 +367,12 @@ class MissionRunner:
                     trees.remove(context.git, worktrees.main, force=True)
             except MeshtuiError as error:
                 context.note("worktree_kept", node.loop_id, message=str(error))
+
+
+def worktrees_of(loaded: LoadedConfig, repo: Path) -> Path:
+    """Where worktrees of ``repo`` stand."""
+    named = loaded.config.mesh.worktrees
+    return Path(named) if named else default_worktrees(repo)
 
 
 def default_worktrees(repo: Path) -> Path:

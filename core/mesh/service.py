@@ -19,14 +19,14 @@ from meshtui.core.mesh import control
 from meshtui.core.mesh.context import EngineFactory
 from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
 from meshtui.core.mesh.integration import ARBITER
-from meshtui.core.mesh.mission import MissionOptions, MissionRunner
+from meshtui.core.mesh.mission import MissionOptions, MissionRunner, worktrees_of
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.planner import PlanRequest, plan
 from meshtui.core.mesh.validate import check_plan
 from meshtui.core.models.mesh import ENDED, Handoff, Plan, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.vcs.git import Git
-from meshtui.core.vcs.merge import LandResult, land
+from meshtui.core.vcs.merge import Discard, LandResult, discard, discardable, land
 
 KILL_SECONDS = 20.0
 
@@ -97,7 +97,7 @@ def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clo
     taken = next((name for name in missions_in(run_dir) if name.lower() == mission_id.lower()), None)
     if taken is not None:
         raise InvalidInput(f"mission {taken} exists already; run it, discard it, or choose another id", field="mission")
-    base = git.head_commit(repo)
+    base = git.head_commit()
     made = plan(
         PlanRequest(
             request=request,
@@ -108,13 +108,13 @@ def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clo
             parallelism=options.parallelism or config.mesh.parallelism,
             max_loops=options.max_loops or config.mesh.max_loops,
             strategy=config.mesh.strategy,
-            target=config.mesh.target or git.current_branch(repo),
+            target=config.mesh.target or git.current_branch(),
             now_iso=iso(clock.now_ms()),
             files=tuple(git.tracked_files(base)),
+            base_commit=base,
             max_active=options.max_active,
         )
     )
-    made.repo, made.base_commit = str(repo), base
     write_json(paths.plan, made.as_json())
     Journal(run_dir, clock).append("mission_planned", mission_id, {"loops": len(made.graph.nodes), "request": request[:500]})
     return made
@@ -163,7 +163,7 @@ def land_mission(paths: MissionPaths, *, target: str | None = None) -> LandResul
         raise InvalidInput(f"mission {paths.mission_id} has no result branch: nothing was merged")
     if not isinstance(goal, str) or not goal:
         raise InvalidInput("no target branch is known; name one with --target or [mesh] target")
-    return land(Git(Path(made.repo)), branch=branch, target=goal, base=str(made.base_commit))
+    return land(Git(Path(made.repo)), branch, goal)
 
 
 def kill_loops(
@@ -250,3 +250,26 @@ def answer_mission(
             "handoff_answered", f"{paths.mission_id}/{name}", {"verdict": verdict, "reason": reason[:500], "who": by}
         )
     return {"mission_id": paths.mission_id, "loop_id": name, **said}
+
+
+# -- discarding -------------------------------------------------------------------------------------
+
+
+def what_discard_loses(run_dir: RunDir, paths: MissionPaths) -> Discard:
+    """What a mission has in its repository, and what would be lost with it."""
+    made = load_plan(paths)
+    if made.repo is None or not Path(made.repo).is_dir():
+        raise InvalidInput(f"the repository of mission {paths.mission_id} is gone: there is nothing to discard")
+    loaded = configuration(run_dir, Path(made.repo))
+    root = worktrees_of(loaded, Path(made.repo))
+    return discardable(Git(Path(made.repo)), paths.mission_id, roots=[root / paths.mission_id])
+
+
+def discard_mission(run_dir: RunDir, paths: MissionPaths, found: Discard) -> None:
+    """Remove a mission's branches and worktrees; its files in the run directory stay. Raises :class:`Held`."""
+    clock = SystemClock()
+    made = load_plan(paths)
+    with Lease(paths, clock) as lease:
+        lease.acquire(heartbeat=False)
+        discard(Git(Path(str(made.repo))), found)
+    Journal(run_dir, clock).append("mission_discarded", paths.mission_id, {"lost": len(found.lost)})

@@ -149,7 +149,7 @@ class Verifier:
         assert self._git is not None
         if not isinstance(branch, str):
             return
-        at = self._git.resolve(f"refs/heads/{branch}")
+        at = self._git.branch_commit(branch)
         if at is None:
             self._claimed(subject, f"branch {branch}", "it was removed")
         else:
