@@ -90,9 +90,14 @@ class Scratch:
         settings = (*FULL_TREE, *options.pop("settings", ()))
         return self.git.run(*args, env_extra=extra, settings=settings, **options)
 
+    def clear(self) -> None:
+        """Empty the scratch working tree."""
+        if not storage.make_dir(self.tree):
+            storage.remove_tree(self.tree)
+            storage.make_dir(self.tree)
+
     def run_apart(self, *args: str, **options: Any) -> GitResult:
-        """git in the scratch working tree, with the private index."""
-        storage.make_dir(self.tree)
+        """git in the scratch working tree (see :meth:`clear`), with the private index."""
         extra = {"GIT_DIR": str(self._dirs.own), "GIT_WORK_TREE": str(self.tree)}
         return self.run(*args, env_extra=extra, cwd=self.tree, **options)
 
