@@ -251,10 +251,13 @@ def remove_tree(path: Path) -> None:
     remove_dir(path)
 
 
-def touch(path: Path) -> None:
-    """Set the times of ``path`` to now."""
+def touch(path: Path, *, at_ns: int | None = None) -> None:
+    """Set the times of ``path`` to now, or to ``at_ns`` (epoch ns)."""
     with _named(path):
-        os.utime(path)
+        if at_ns is None:
+            os.utime(path)
+        else:
+            os.utime(path, ns=(at_ns, at_ns))
 
 
 def open_log(path: Path, *, mode: int = FILE_MODE) -> int:

@@ -1,0 +1,1 @@
+"""git: working trees, changes, merging and landing; knows nothing of missions."""
