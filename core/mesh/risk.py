@@ -33,26 +33,32 @@ Kind = Literal[
     "manifest",
 ]
 
+
+def names(text: str) -> frozenset[str]:
+    """The words of ``text`` as a set."""
+    return frozenset(text.split())
+
+
 MAX_REASONS = 8
 BOUNDED = "bounded_scope"
 WHOLE = "whole_repository"
 
-CODE = frozenset(
+CODE = names(
     "py pyi pyx js jsx mjs cjs ts tsx vue svelte rs go java kt kts scala rb php c h cc cpp cxx hpp hh cs "
-    "swift m mm ex exs erl hs ml clj cljs lua pl pm r jl dart zig nim sh bash zsh fish ps1".split()
+    "swift m mm ex exs erl hs ml clj cljs lua pl pm r jl dart zig nim sh bash zsh fish ps1"
 )
 """Endings of source files."""
 
-LOCK_FILES = frozenset(
+LOCK_FILES = names(
     "poetry.lock uv.lock pdm.lock pipfile.lock package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml "
     "bun.lock bun.lockb cargo.lock go.sum gemfile.lock composer.lock mix.lock flake.lock pixi.lock "
-    "conda-lock.yml".split()
+    "conda-lock.yml"
 )
-MANIFESTS = frozenset(
+MANIFESTS = names(
     "pyproject.toml setup.py setup.cfg pipfile package.json cargo.toml go.mod go.work gemfile composer.json "
     "mix.exs pom.xml build.gradle build.gradle.kts settings.gradle cmakelists.txt makefile gnumakefile "
     "meson.build build.zig justfile tox.ini noxfile.py environment.yml manifest.in deno.json "
-    "pnpm-workspace.yaml rust-toolchain.toml".split()
+    "pnpm-workspace.yaml rust-toolchain.toml"
 )
 _REQUIREMENTS = re.compile(r"(?:.*[-_.])?(?:requirements|constraints)(?:[-_.].*)?\.(?:txt|in)")
 _SAMPLES = (".example", ".sample", ".template", ".dist")
@@ -62,20 +68,20 @@ _KEY_FILE = re.compile(
     r"|\.(?:netrc|pypirc|htpasswd|pgpass|git-credentials|vault_pass)"
 )
 _SECRET_WORDS = {"secret", "secrets", "credential", "credentials", "apikey", "apikeys"}
-_AUTH_WORDS = set(
+_AUTH_WORDS = names(
     "auth authn authz authentication authorization authorisation oauth oauth2 oidc saml sso login signin "
     "password passwords passwd permission permissions rbac acl crypto cryptography encryption jwt keyring "
-    "keychain".split()
+    "keychain"
 )
 _DATABASE_WORDS = {"database", "databases", "db", "sql"}
 _MIGRATION_WORDS = {"migration", "migrations", "alembic", "flyway", "liquibase"}
 _PAYMENT_WORDS = {"payment", "payments", "billing", "checkout", "invoice", "invoices", "payroll"}
 _PUBLISH_WORDS = {"release", "releases", "releasing", "publish", "publishing", "deploy", "deployment"}
 _SCHEDULER_WORDS = {"scheduler", "schedulers", "schedule", "scheduling", "cron", "crontab", "cronjob"}
-_INFRA_FOLDERS = set(
-    "terraform k8s kubernetes helm ansible pulumi infra infrastructure systemd deploy deployment".split()
+INFRA_FOLDERS = names(
+    "terraform k8s kubernetes helm ansible pulumi infra infrastructure systemd deploy deployment"
 )
-_CI_FOLDERS = (
+CI_FOLDERS = (
     ".github/workflows",
     ".github/actions",
     ".circleci",
@@ -84,20 +90,20 @@ _CI_FOLDERS = (
     ".gitlab/ci",
     ".teamcity",
 )
-_CI_FILES = set(
+_CI_FILES = names(
     ".gitlab-ci.yml .travis.yml jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml .drone.yml "
-    "appveyor.yml .appveyor.yml .cirrus.yml codemagic.yaml cloudbuild.yaml buildspec.yml".split()
+    "appveyor.yml .appveyor.yml .cirrus.yml codemagic.yaml cloudbuild.yaml buildspec.yml"
 )
 _AGENT_FOLDERS = {".claude", ".codex", ".cursor", ".gemini", ".aider", ".windsurf", ".continue"}
-_AGENT_FILES = set(
+_AGENT_FILES = names(
     "claude.md agents.md gemini.md meshtui.toml .mcp.json .cursorrules .windsurfrules "
-    "copilot-instructions.md .aider.conf.yml".split()
+    "copilot-instructions.md .aider.conf.yml"
 )
 _HOOK_FOLDERS = {".husky", ".githooks"}
 _HOOK_FILES = {".gitattributes", ".gitmodules", ".gitconfig", ".pre-commit-config.yaml", "lefthook.yml"}
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+\d*|\d+")
 
-TEST_FOLDERS = frozenset("test tests testing __tests__ spec specs e2e fixtures testdata".split())
+TEST_FOLDERS = names("test tests testing __tests__ spec specs e2e fixtures testdata")
 DOC_FOLDERS = frozenset({"docs", "doc", "documentation"})
 DOC_ENDINGS = frozenset({"md", "mdx", "rst", "adoc"})
 
@@ -127,7 +133,7 @@ def is_test(path: str) -> bool:
 def is_doc(path: str) -> bool:
     """Whether ``path`` is a document."""
     *folders, name = path.lower().split("/")
-    return name.rpartition(".")[2] in DOC_ENDINGS or bool(folders) and folders[0] in DOC_FOLDERS
+    return name.rpartition(".")[2] in DOC_ENDINGS or (bool(folders) and folders[0] in DOC_FOLDERS)
 
 
 @lru_cache(maxsize=200_000)
@@ -153,7 +159,7 @@ def _by_file(low: str, folders: list[str], name: str) -> list[Touch]:
         found.append(Touch("credentials", "high"))
     elif _SECRET_WORDS.intersection(words_of(name)) and ending not in CODE and ending not in DOC_ENDINGS:
         found.append(Touch("credentials", "medium" if name.endswith(_SAMPLES) else "critical"))
-    if any(paths.holds(folder, low) for folder in _CI_FOLDERS) or name in _CI_FILES:
+    if any(paths.holds(folder, low) for folder in CI_FOLDERS) or name in _CI_FILES:
         found.append(Touch("ci", "high"))
     if _AGENT_FOLDERS.intersection(folders) or name in _AGENT_FILES:
         found.append(Touch("agents", "high"))
@@ -163,7 +169,7 @@ def _by_file(low: str, folders: list[str], name: str) -> list[Touch]:
         ending in ("tf", "tfvars", "service", "timer", "nomad")
         or name.startswith(("dockerfile", "docker-compose", "containerfile"))
         or name in ("compose.yml", "compose.yaml", "procfile", "vagrantfile", "nginx.conf", "fly.toml")
-        or _INFRA_FOLDERS.intersection(folders)
+        or INFRA_FOLDERS.intersection(folders)
     ):
         found.append(Touch("infrastructure", "high"))
     if name in ("crontab", "cron") or ending == "cron" or any(f.startswith("cron.") for f in folders):
