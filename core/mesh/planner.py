@@ -82,7 +82,8 @@ def plan(asked: PlanRequest) -> Plan:
     options = _options(asked)
     tree = Tree(asked.files)
     parts = configured(asked.config.domains, tree) if asked.config.domains else infer(tree)
-    max_loops = asked.max_loops or asked.config.mesh.max_loops or DEFAULT_LOOPS
+    limits = (asked.max_loops, asked.config.mesh.max_loops, DEFAULT_LOOPS)
+    max_loops = next(limit for limit in limits if limit is not None)
     chosen = select(asked.request, parts, tree, max_loops=max_loops)
     detected = gates_config.detect(asked.repo, asked.files, read=asked.read, which=asked.which)
     builder = _Builder(asked, options["parallelism"], tree, parts, detected)

@@ -26,6 +26,8 @@ MESHTUI = "meshtui"
 MAX_OF_A_KIND = 20
 """So many overlaps or circles are told one by one."""
 
+REPORT = "L0-report"
+"""A loop of this level changes nothing."""
 _NAME_MAX = 255
 _FINAL = {"high", "critical"}
 
@@ -150,7 +152,7 @@ class _Checker:
     def overlaps(self) -> Iterator[str]:
         """Scopes that touch while nothing keeps their loops from running at once."""
         index, pairs = ScopeIndex(), dict[tuple[int, int], tuple[str, str]]()
-        scopes = [list(_clean(node)) for node in self.nodes]
+        scopes = [list(_clean(node)) if node.level != REPORT else [] for node in self.nodes]
         for number, entries in enumerate(scopes):
             for entry in entries:
                 for other, theirs in index.touching(entry):
@@ -200,12 +202,8 @@ class _Checker:
         needed = counts.sum_budgets(node.budget for node in self.nodes)
         for name in Budget.model_fields:
             have, want = getattr(total, name), getattr(needed, name)
-            if (
-                have is not None
-                and (want is None or have < want)
-                and not (want is None and name != "max_cost_usd")
-            ):
-                yield f"plan: global_budget.{name} is {have}, but its loops add up to {'no limit' if want is None else want}"
+            if have is not None and want is not None and have < want:
+                yield f"plan: global_budget.{name} is {have}, but its loops add up to {want}"
 
 
 def _name(node: Node) -> str:
@@ -228,7 +226,7 @@ def _loop(node: Node) -> Iterator[str]:
 
 
 def _details(node: Node) -> Iterator[str]:
-    acts = node.level != "L0-report" and node.route != INTEGRATION_ROUTE
+    acts = node.level != REPORT and node.route != INTEGRATION_ROUTE
     for entry in node.owner_scope.entries:
         try:
             normalise(entry, what="scope")
@@ -319,27 +317,64 @@ def _in_order(before: Mapping[str, Sequence[str]]) -> list[str]:
 
 
 def circles(before: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """One circle of each knot of names that wait for each other, each in the order of waiting's end.
+    """One circle of each knot of names that wait for each other.
 
     In ``[a, b]``, b waits for a and a for b. Every name in ``before`` is a key of it.
     """
-    left = set(before) - set(_in_order(before))
     found = []
-    for name in before:
-        if name not in left:
-            continue
-        path, at = [name], {name: 0}
+    for knot in _knots(before):
+        inside = set(knot)
+        path, at = [knot[0]], {knot[0]: 0}
         while True:
-            step = next((one for one in before[path[-1]] if one in left), None)
-            if step is None:
-                # Nothing more to follow: these lie behind a circle that was told already.
-                left.difference_update(path)
-                break
+            step = next(one for one in before[path[-1]] if one in inside)
             if step in at:
-                circle = path[at[step] :]
-                found.append(circle[::-1])
-                left.difference_update(path)
+                circle = path[at[step] :][::-1]
+                first = circle.index(min(circle))
+                found.append(circle[first:] + circle[:first])
                 break
             at[step] = len(path)
             path.append(step)
     return found
+
+
+def _knots(before: Mapping[str, Sequence[str]]) -> list[list[str]]:
+    """Names that each wait for all others of their list at last.
+
+    What reaches a name and is reached by it: found by two sweeps (Kosaraju), without recursion.
+    """
+    after: dict[str, list[str]] = {name: [] for name in before}
+    for name, names in before.items():
+        for one in names:
+            after[one].append(name)
+    left_last: list[str] = []
+    seen: set[str] = set()
+    for root in before:
+        if root in seen:
+            continue
+        seen.add(root)
+        work = [(root, iter(before[root]))]
+        while work:
+            name, steps = work[-1]
+            step = next((one for one in steps if one not in seen), None)
+            if step is None:
+                left_last.append(name)
+                work.pop()
+            else:
+                seen.add(step)
+                work.append((step, iter(before[step])))
+    knots = []
+    taken: set[str] = set()
+    for root in reversed(left_last):
+        if root in taken:
+            continue
+        knot, stack = [], [root]
+        taken.add(root)
+        while stack:
+            name = stack.pop()
+            knot.append(name)
+            fresh = [one for one in after[name] if one not in taken]
+            taken.update(fresh)
+            stack += dict.fromkeys(fresh)
+        if len(knot) > 1 or root in before[root]:
+            knots.append(sorted(knot))
+    return sorted(knots)
