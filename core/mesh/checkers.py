@@ -116,7 +116,9 @@ class Checkers:
                 "iteration": self._progress.iteration,
                 "fresh_session": self._fresh,
                 "reviewed_maker_artifacts": self._progress.artifacts,
-                "side_effects_detected": [item for item in verdict.findings if item.startswith("side effect: ")],
+                "side_effects_detected": [
+                    item for item in verdict.findings if item.startswith("side effect: ")
+                ],
                 "approved": verdict.approved,
                 "findings": verdict.findings,
                 "worker_ids": [f"{self._node.loop_id}-{done.slot}" for done in finished],
@@ -152,21 +154,28 @@ class Checkers:
             approved, findings = read_verdict(done.outcome)
             session = done.outcome.session_id
         else:
-            approved, findings, session = False, [f"{done.slot} ended: {done.ending or 'without a reply'}"], None
+            approved, findings, session = (
+                False,
+                [f"{done.slot} ended: {done.ending or 'without a reply'}"],
+                None,
+            )
         if effects:
             approved = False
             findings.append(f"side effect: {done.slot} changed {', '.join(effects[:20])} and has failed")
         if session:
             self._progress.checker_sessions.append(session)
         value = CheckerFindings(
-            fresh_session=done.session_id is None and (session is None or session not in self._progress.maker_sessions),
+            fresh_session=done.session_id is None
+            and (session is None or session not in self._progress.maker_sessions),
             reviewed_maker_artifacts=self._progress.artifacts,
             side_effects_detected=effects,
             approved=approved,
             findings=findings,
         )
         path = self._paths.checker / f"{self._progress.iteration:04d}-{done.slot}.json"
-        write_json(path, {"schema": FINDINGS, "loop_id": self._node.loop_id, "call": done.call_id, **value.as_json()})
+        write_json(
+            path, {"schema": FINDINGS, "loop_id": self._node.loop_id, "call": done.call_id, **value.as_json()}
+        )
         call = Call.attach(self._context.run_dir, done.call_id)
         if call.stdout.exists():
             storage.sync_file(call.stdout)
@@ -184,4 +193,6 @@ class Checkers:
         )
         verdict.approved = verdict.approved and approved
         if not approved:
-            verdict.findings += [f"{done.slot}: {item}" for item in findings] or [f"{done.slot} rejected without a reason"]
+            verdict.findings += [f"{done.slot}: {item}" for item in findings] or [
+                f"{done.slot} rejected without a reason"
+            ]

@@ -46,7 +46,11 @@ def pending_kills(paths: MissionPaths) -> list[KillRequest]:
     """The requests that nobody acted on yet; another tool's single one among them."""
     found = []
     try:
-        files = sorted(path for path in paths.kill_requests.iterdir() if path.suffix == ".json" and not path.name.startswith("."))
+        files = sorted(
+            path
+            for path in paths.kill_requests.iterdir()
+            if path.suffix == ".json" and not path.name.startswith(".")
+        )
     except FileNotFoundError:
         files = []
     if paths.kill_request.exists():

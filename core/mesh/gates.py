@@ -46,14 +46,18 @@ class GateReport:
 class GateRunner:
     """Runs the gates of one loop."""
 
-    def __init__(self, context: MissionContext, node: Node, paths: LoopPaths, progress: Progress, crew: Crew) -> None:
+    def __init__(
+        self, context: MissionContext, node: Node, paths: LoopPaths, progress: Progress, crew: Crew
+    ) -> None:
         self._context = context
         self._node = node
         self._paths = paths
         self._progress = progress
         self._crew = crew
         raw = context.plan.options.get("detected_gates")
-        detected = {key: GateSpec.from_json(value) for key, value in (raw if isinstance(raw, dict) else {}).items()}
+        detected = {
+            key: GateSpec.from_json(value) for key, value in (raw if isinstance(raw, dict) else {}).items()
+        }
         self._specs = in_force(context.config, DetectedGates(detected))
 
     def run(self, gate_ids: list[str], worktree: Path, candidate: str, *, label: str = "") -> GateReport:
@@ -72,7 +76,9 @@ class GateRunner:
                 blocker = f"unknown_loop_gate:{gate_id}"
                 report.failed.append(gate_id)
                 report.blockers.append(blocker)
-                report.findings.append(f"gate {gate_id} is not defined: define [gates.{gate_id!r}] or drop it from the plan")
+                report.findings.append(
+                    f"gate {gate_id} is not defined: define [gates.{gate_id!r}] or drop it from the plan"
+                )
                 self._write(gate_id, ok=False, blockers=[blocker])
                 continue
             self._run_one(gate_id, spec, worktree, candidate, report, label)
@@ -99,8 +105,16 @@ class GateRunner:
         (report.passed if finished.ok else report.failed).append(gate_id)
         words = _tail(call)
         if not finished.ok:
-            how = "timed out" if timed_out else f"exit {finished.code}" if finished.ending is None else finished.ending
-            report.findings.append(f"gate {gate_id} failed ({how}): {words[-2000:].strip() or 'it said nothing'}")
+            how = (
+                "timed out"
+                if timed_out
+                else f"exit {finished.code}"
+                if finished.ending is None
+                else finished.ending
+            )
+            report.findings.append(
+                f"gate {gate_id} failed ({how}): {words[-2000:].strip() or 'it said nothing'}"
+            )
         self._write(
             gate_id,
             ok=finished.ok,
@@ -152,7 +166,11 @@ class GateRunner:
 
     def _builtin_problem(self, gate_id: str) -> str | None:
         if gate_id == STATE_VALID:
-            return None if self._progress.iteration >= 0 and self._node.loop_id else "the loop's state is not valid"
+            return (
+                None
+                if self._progress.iteration >= 0 and self._node.loop_id
+                else "the loop's state is not valid"
+            )
         if gate_id == BUDGET_VALID:
             used, budget = self._progress.used, self._node.budget
             if used.wall_ms >= budget.max_wall_ms or used.model_calls >= budget.max_model_calls:

@@ -23,15 +23,15 @@ from meshtui.core.mesh.context import (
 from meshtui.core.mesh.files import read_json, read_state, sha256_of, write_json, write_state
 from meshtui.core.mesh.gates import BUILTIN, GateRunner
 from meshtui.core.mesh.paths import LoopPaths, relative
-from meshtui.core.mesh.proof import loop_proof
 from meshtui.core.mesh.prompts import arbiter_prompt
+from meshtui.core.mesh.proof import loop_proof
 from meshtui.core.mesh.sideeffects import side_effect_report
 from meshtui.core.mesh.workers import Crew, Task
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import MERGE, Evidence, Handoff, LoopState, Node, Phase, Status
 from meshtui.core.vcs import worktree as trees
-from meshtui.core.vcs.git import Git
 from meshtui.core.vcs.change import diff, reset_to, snapshot
+from meshtui.core.vcs.git import Git
 from meshtui.core.vcs.merge import integrate
 
 ARBITER = "sks.loop-final-arbiter.v1"
@@ -52,7 +52,9 @@ class IntegrationRuntime:
         self._gates = GateRunner(context, node, self.paths, self._progress, self._crew)
         self._worktrees = LoopWorktrees(context, node)
         self.branch = f"{RESULTS}/{context.plan.mission_id}"
-        self.state = read_state(self.paths) or LoopState(mission_id=context.plan.mission_id, loop_id=node.loop_id)
+        self.state = read_state(self.paths) or LoopState(
+            mission_id=context.plan.mission_id, loop_id=node.loop_id
+        )
         self._merge: dict[str, Any] = read_json(context.paths.merge) or {}
 
     def run(self) -> Status:
@@ -110,7 +112,16 @@ class IntegrationRuntime:
         attempts: dict[str, list[dict[str, Any]]] = {}
         applied: list[str] = []
         touched: dict[str, list[str]] = {}
-        counts = dict.fromkeys(("apply_count", "apply_3way_count", "cherry_pick_count", "merge_no_commit_count", "handoff_count"), 0)
+        counts = dict.fromkeys(
+            (
+                "apply_count",
+                "apply_3way_count",
+                "cherry_pick_count",
+                "merge_no_commit_count",
+                "handoff_count",
+            ),
+            0,
+        )
         conflicts: list[str] = []
         for node in context.plan.graph.nodes:
             if node.loop_id == self._node.loop_id:
@@ -125,7 +136,12 @@ class IntegrationRuntime:
             merged = integrate(place, commit=commit, base=context.base, message=self._message(node))
             tried = merged.attempts
             attempts[node.loop_id] = [
-                {"strategy": item.strategy, "ok": item.ok, "output": item.output[-4000:], "conflicts": list(item.conflicts)}
+                {
+                    "strategy": item.strategy,
+                    "ok": item.ok,
+                    "output": item.output[-4000:],
+                    "conflicts": list(item.conflicts),
+                }
                 for item in tried
             ]
             counts[f"{tried[-1].strategy}_count"] += 1
@@ -135,7 +151,9 @@ class IntegrationRuntime:
                 conflicts.append(node.loop_id)
                 names = ", ".join(tried[-1].conflicts or tried[0].conflicts) or "its files"
                 self._write_merge(False, applied, conflicts, attempts, counts, touched, None)
-                raise LoopBlocked(f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}")
+                raise LoopBlocked(
+                    f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}"
+                )
         head = Git(place).head_commit()
         self._progress.candidate = head
         change = diff(context.git, context.base, head)
@@ -143,10 +161,14 @@ class IntegrationRuntime:
         self._progress.used.changed_files = len(change.files)
         self._progress.used.patch_bytes = change.patch_bytes
         self._write_merge(True, applied, conflicts, attempts, counts, touched, head)
-        self._checkpoints.log("loop_integration_merged", "running", f"{len(applied)} loops, {len(change.files)} files")
+        self._checkpoints.log(
+            "loop_integration_merged", "running", f"{len(applied)} loops, {len(change.files)} files"
+        )
 
     def _message(self, node: Node) -> str:
-        return f"{node.title or node.loop_id}\n\nLoop {node.loop_id} of mission {self._context.plan.mission_id}."
+        return (
+            f"{node.title or node.loop_id}\n\nLoop {node.loop_id} of mission {self._context.plan.mission_id}."
+        )
 
     def _write_merge(
         self,
@@ -191,7 +213,9 @@ class IntegrationRuntime:
         self._progress.gate_blockers = list(report.blockers)
         self._progress.evidence = report.evidence
         self.state.last_gate_result = "passed" if report.ok else "failed"
-        self._checkpoints.log("loop_gate_completed", "running" if report.ok else "blocked", ", ".join(report.failed) or None)
+        self._checkpoints.log(
+            "loop_gate_completed", "running" if report.ok else "blocked", ", ".join(report.failed) or None
+        )
         if not report.ok:
             raise LoopBlocked(*[" ".join(text.split())[:300] for text in report.findings])
 
@@ -216,7 +240,9 @@ class IntegrationRuntime:
         if engine is None:
             self.state.handoff = Handoff(required=True, reason=NO_ARBITER, artifact=None)
             return self._end("handoff", [NO_ARBITER])
-        return self._take_verdict(self._ask_arbiter(engine, change.patch.decode("utf-8", "replace"), effects, head))
+        return self._take_verdict(
+            self._ask_arbiter(engine, change.patch.decode("utf-8", "replace"), effects, head)
+        )
 
     def _take_verdict(self, verdict: Mapping[str, Any]) -> Status:
         if verdict.get("verdict") == "approve":
@@ -250,7 +276,9 @@ class IntegrationRuntime:
         )
         done = self._crew.run([task])[0]
         left = snapshot(place, base=head, message="what the arbiter left").change.files
-        verdict, reasons = read_arbiter(done.outcome) if done.outcome is not None else ("reject", [f"ended: {done.ending}"])
+        verdict, reasons = (
+            read_arbiter(done.outcome) if done.outcome is not None else ("reject", [f"ended: {done.ending}"])
+        )
         if left:
             verdict = "reject"
             reasons = [*reasons, f"the arbiter changed {', '.join(item.path for item in left)[:300]}"]
@@ -313,7 +341,9 @@ class IntegrationRuntime:
         elif self._worktrees.main.is_dir():
             kept.append(f"{self._worktrees.main}: {status}")
         self._checkpoints.save(self._progress)
-        proof = loop_proof(self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept)
+        proof = loop_proof(
+            self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept
+        )
         write_json(self.paths.proof, proof)
         self._set_state(status, "finalizer" if status == "completed" else "handoff")
         self._checkpoints.log(f"loop_{status}", status, "; ".join(blockers)[:500] or None)

@@ -43,7 +43,14 @@ class LoopRuntime:
         self._gates = GateRunner(context, node, self.paths, self._progress, self._crew)
         self._worktrees = LoopWorktrees(context, node)
         self._makers = Makers(
-            context, node, self.paths, self._progress, self._crew, self._worktrees, self._checkpoints, self._gates
+            context,
+            node,
+            self.paths,
+            self._progress,
+            self._crew,
+            self._worktrees,
+            self._checkpoints,
+            self._gates,
         )
         self._checkers = Checkers(context, node, self.paths, self._progress, self._crew, self._worktrees)
         self.state = read_state(self.paths) or LoopState(
@@ -132,7 +139,9 @@ class LoopRuntime:
         report = self._gates.run(self._node.gates.local, self._worktrees.main, candidate)
         self._take(report)
         self.state.last_gate_result = "passed" if report.ok else "failed"
-        self._checkpoints.log("loop_gate_completed", "running" if report.ok else "blocked", ", ".join(report.failed) or None)
+        self._checkpoints.log(
+            "loop_gate_completed", "running" if report.ok else "blocked", ", ".join(report.failed) or None
+        )
         if not report.ok:
             self._refuse(report.findings)
             return
@@ -144,8 +153,12 @@ class LoopRuntime:
             self._checkpoints.log("loop_checker_started", "running")
             verdict = self._checkers.run(self._change_now())
             self._crew.check_usage()
-            self.state.last_checker_result = "fresh_checker_passed" if verdict.approved else "fresh_checker_rejected"
-            self._checkpoints.log("loop_checker_completed", "running", "; ".join(verdict.findings)[:500] or None)
+            self.state.last_checker_result = (
+                "fresh_checker_passed" if verdict.approved else "fresh_checker_rejected"
+            )
+            self._checkpoints.log(
+                "loop_checker_completed", "running", "; ".join(verdict.findings)[:500] or None
+            )
             if not verdict.approved:
                 self._refuse(verdict.findings)
                 return
@@ -163,7 +176,9 @@ class LoopRuntime:
 
     def _complete(self) -> Status:
         if self._node.risk.requires_human_handoff:
-            reason = f"risk {self._node.risk.level}: {', '.join(self._node.risk.reasons) or 'a person decides'}"
+            reason = (
+                f"risk {self._node.risk.level}: {', '.join(self._node.risk.reasons) or 'a person decides'}"
+            )
             return self._hand_off(reason)
         return self._end("completed", [])
 
@@ -214,9 +229,13 @@ class LoopRuntime:
         used.patch_bytes = change.patch_bytes
         self._progress.changed_files = [item.path for item in change.files]
         if used.changed_files > budget.max_changed_files:
-            raise LoopBlocked(f"budget: {used.changed_files} files changed, {budget.max_changed_files} allowed")
+            raise LoopBlocked(
+                f"budget: {used.changed_files} files changed, {budget.max_changed_files} allowed"
+            )
         if used.patch_bytes > budget.max_patch_bytes:
-            raise LoopBlocked(f"budget: a patch of {used.patch_bytes} bytes, {budget.max_patch_bytes} allowed")
+            raise LoopBlocked(
+                f"budget: a patch of {used.patch_bytes} bytes, {budget.max_patch_bytes} allowed"
+            )
         if not change.files and self._node.level != "L0-report" and not self._progress.findings:
             self._progress.findings = [NO_CHANGE]
 
@@ -243,9 +262,9 @@ class LoopRuntime:
         progress.evidence = [
             item for item in progress.evidence if item.claim.rpartition(" ")[0] not in names
         ] + report.evidence
-        progress.gate_blockers = [text for text in progress.gate_blockers if text.rpartition(":")[2] not in seen] + [
-            *report.blockers
-        ]
+        progress.gate_blockers = [
+            text for text in progress.gate_blockers if text.rpartition(":")[2] not in seen
+        ] + [*report.blockers]
 
     # -- files --------------------------------------------------------------------------------------
 
@@ -273,7 +292,9 @@ class LoopRuntime:
         self.state.blockers = blockers
         kept = self._worktrees.release(status, self._progress)
         self._checkpoints.save(self._progress)
-        proof = loop_proof(self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept)
+        proof = loop_proof(
+            self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept
+        )
         write_json(self.paths.proof, proof)
         phase: Phase = "finalizer" if status == "completed" else "handoff"
         self._set_state(status, phase, action=f"loop_{status}")

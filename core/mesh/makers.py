@@ -84,7 +84,10 @@ class Makers:
         assert start is not None
         single = len(parts) == 1
         places = self._places(parts, start, single)
-        tasks = [self._task(number, part, parts, place, compete) for number, (part, place) in enumerate(zip(parts, places, strict=True), 1)]
+        tasks = [
+            self._task(number, part, parts, place, compete)
+            for number, (part, place) in enumerate(zip(parts, places, strict=True), 1)
+        ]
         said = list(progress.findings)
         finished = self._run(tasks)
         progress.makers_used = max(progress.makers_used, len(tasks))
@@ -125,9 +128,9 @@ class Makers:
     ) -> Task:
         slot = f"maker-{number}"
         node, progress = self._node, self._progress
-        siblings = [] if compete else [
-            entry for other in parts if other is not part for entry in other.entries
-        ]
+        siblings = (
+            [] if compete else [entry for other in parts if other is not part for entry in other.entries]
+        )
         return Task(
             slot=slot,
             role="maker",
@@ -150,7 +153,9 @@ class Makers:
         again = [
             task
             for task, done in zip(tasks, finished, strict=True)
-            if done.outcome is not None and done.outcome.status == "unknown_session" and task.session_id is not None
+            if done.outcome is not None
+            and done.outcome.status == "unknown_session"
+            and task.session_id is not None
         ]
         if not again:
             return finished
@@ -231,7 +236,9 @@ class Makers:
             result = apply_change(main, own.change, three_way=True)
             if not result.ok:
                 names = ", ".join(result.conflicts) or "its files"
-                progress.findings.append(f"the patch of maker-{number} conflicts in {names}: {result.output[-500:].strip()}")
+                progress.findings.append(
+                    f"the patch of maker-{number} conflicts in {names}: {result.output[-500:].strip()}"
+                )
         commit = self._snapshot(main, self._context.base).commit
         reset_to(main, commit)
         return commit
@@ -246,7 +253,9 @@ class Makers:
             bad = len(outside(self._worktrees.change_of(commit), self._node.owner_scope))
             report = self._gates.run(self._node.gates.local, main, commit, label=f"candidate-{number}-")
             score = (1000 * bad + len(report.failed), number, commit)
-            self._checkpoints.log("loop_candidate_judged", "running", f"maker-{number}: {len(report.failed)} gates failed")
+            self._checkpoints.log(
+                "loop_candidate_judged", "running", f"maker-{number}: {len(report.failed)} gates failed"
+            )
             if best is None or score < best:
                 best = score
         if best is None:

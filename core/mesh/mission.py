@@ -112,7 +112,9 @@ class MissionRunner:
         plan = load_plan(self.paths)
         blockers = [*plan.blockers, *check_plan(plan)]
         if blockers:
-            raise InvalidInput(f"the plan of {plan.mission_id} is broken: {'; '.join(dict.fromkeys(blockers))}")
+            raise InvalidInput(
+                f"the plan of {plan.mission_id} is broken: {'; '.join(dict.fromkeys(blockers))}"
+            )
         self._lease.acquire()
         try:
             # Kill requests from before are spent: a new run starts clean.
@@ -160,7 +162,9 @@ class MissionRunner:
 
     def _context(self, plan: Plan) -> MissionContext:
         if plan.repo is None or plan.base_commit is None:
-            raise InvalidInput(f"the plan of {plan.mission_id} names no repository and base commit: plan it again")
+            raise InvalidInput(
+                f"the plan of {plan.mission_id} names no repository and base commit: plan it again"
+            )
         repo = Path(plan.repo)
         if not repo.is_dir():
             raise InvalidInput(f"the repository {repo} of mission {plan.mission_id} is gone")
@@ -234,14 +238,23 @@ class MissionRunner:
     def _work(self, context: MissionContext) -> None:
         ledger = OwnerLedger(context)
         cap = self._loop_cap(context.plan)
-        context.note("mission_started", context.plan.mission_id, loops=len(context.plan.graph.nodes), max_active=cap)
+        context.note(
+            "mission_started", context.plan.mission_id, loops=len(context.plan.graph.nodes), max_active=cap
+        )
         while True:
             self._heed_kills(context)
-            leaving = self._signals.stop.is_set() or self._signals.hand_over.is_set() or self._failure is not None
+            leaving = (
+                self._signals.stop.is_set() or self._signals.hand_over.is_set() or self._failure is not None
+            )
             if not leaving:
                 decision = ready(loops_of(context.plan), self._statuses(), Capacity(max_loops=cap))
                 for loop_id, because in decision.blocked.items():
-                    self._settle_unstarted(context, context.plan.node(loop_id), "blocked", [f"dependency {name}" for name in because])
+                    self._settle_unstarted(
+                        context,
+                        context.plan.node(loop_id),
+                        "blocked",
+                        [f"dependency {name}" for name in because],
+                    )
                 for loop_id in decision.start:
                     self._start(context, context.plan.node(loop_id), ledger)
                 if decision.blocked:
@@ -304,9 +317,13 @@ class MissionRunner:
         self._signals.kill(loop_id)
         context.note("loop_kill_requested", loop_id)
         if loop_id not in self._running:
-            self._settle_unstarted(context, context.plan.node(loop_id), "cancelled", ["killed by operator before it started"])
+            self._settle_unstarted(
+                context, context.plan.node(loop_id), "cancelled", ["killed by operator before it started"]
+            )
 
-    def _settle_unstarted(self, context: MissionContext, node: Node, status: Status, blockers: list[str]) -> None:
+    def _settle_unstarted(
+        self, context: MissionContext, node: Node, status: Status, blockers: list[str]
+    ) -> None:
         """End a loop that never ran, with its state and proof."""
         paths = self.paths.loop(node.loop_id)
         progress = Checkpoints(context, node).load()
@@ -326,7 +343,9 @@ class MissionRunner:
         if self._signals.hand_over.is_set():
             context.note("mission_handed_over", plan.mission_id)
             return MissionOutcome(plan.mission_id, "handed over", {})
-        proofs = {node.loop_id: read_json(self.paths.loop(node.loop_id).proof) or {} for node in plan.graph.nodes}
+        proofs = {
+            node.loop_id: read_json(self.paths.loop(node.loop_id).proof) or {} for node in plan.graph.nodes
+        }
         proof = graph_proof(
             plan,
             self._states,

@@ -13,7 +13,13 @@ MAX_ARTIFACT = 20_000
 
 
 def maker_prompt(
-    node: Node, request: str, part: OwnerScope, *, iteration: int, findings: Sequence[str], siblings: Sequence[str]
+    node: Node,
+    request: str,
+    part: OwnerScope,
+    *,
+    iteration: int,
+    findings: Sequence[str],
+    siblings: Sequence[str],
 ) -> str:
     """The prompt of a maker that owns ``part`` of a loop's scope."""
     lines = [
@@ -36,7 +42,10 @@ def maker_prompt(
         "the working directory when you end is your change.",
     ]
     if iteration > 1:
-        lines += ["", f"This is iteration {iteration}. The working directory holds the last candidate, which was refused:"]
+        lines += [
+            "",
+            f"This is iteration {iteration}. The working directory holds the last candidate, which was refused:",
+        ]
         lines += [f"- {finding}" for finding in findings] or ["- no reason was given"]
     if node.gates.local:
         lines += ["", f"These gates will be run on the result: {', '.join(node.gates.local)}"]
@@ -113,4 +122,6 @@ def _scope_lines(scope: OwnerScope) -> list[str]:
 def _cut(text: str, limit: int, what: str) -> str:
     if len(text) <= limit:
         return text
-    return f"{text[:limit]}\n[the {what} goes on for {len(text) - limit} characters; see the working directory]"
+    return (
+        f"{text[:limit]}\n[the {what} goes on for {len(text) - limit} characters; see the working directory]"
+    )

@@ -32,7 +32,12 @@ def loop_proof(
         "status": status,
         "iterations": progress.iteration,
         "owner_scope": node.owner_scope.as_json(),
-        "worktree": {"id": node.loop_id, "path": str(worktrees.main), "branch": worktrees.branch, "kept": list(kept)},
+        "worktree": {
+            "id": node.loop_id,
+            "path": str(worktrees.main),
+            "branch": worktrees.branch,
+            "kept": list(kept),
+        },
         "maker_result": {
             "ok": progress.candidate is not None and not progress.violations,
             "worker_count": progress.makers_used,
@@ -42,7 +47,8 @@ def loop_proof(
             "backend": node.engine or context.engine,
         },
         "checker_result": {
-            "ok": any(item.claim.startswith("checker-") for item in _last_checkers(progress)) and _all_approved(progress),
+            "ok": any(item.claim.startswith("checker-") for item in _last_checkers(progress))
+            and _all_approved(progress),
             "worker_count": progress.checkers_used,
             "checker_findings": progress.checker_files,
             "fresh_session": not set(progress.checker_sessions) & set(progress.maker_sessions),
@@ -104,7 +110,7 @@ def graph_proof(
     blockers: Sequence[str] = (),
 ) -> dict[str, Any]:
     """``loop-graph-proof.json``: everything that has to hold, in one object."""
-    counts = {name: 0 for name in ("completed", "blocked", "failed", "handoff", "cancelled")}
+    counts = dict.fromkeys(("completed", "blocked", "failed", "handoff", "cancelled"), 0)
     for state in states.values():
         if state.status in counts:
             counts[state.status] += 1
@@ -116,8 +122,15 @@ def graph_proof(
         if proof is None:
             continue
         sequential += int(proof.get("budget", {}).get("used", {}).get("wall_ms", 0))
-        for name, key in (("selected", "selected_gates"), ("passed", "passed_gates"), ("failed", "failed_gates"), ("skipped", "skipped_gates")):
-            gates[name] += [gate for gate in proof.get("gate_result", {}).get(key, []) if gate not in gates[name]]
+        for name, key in (
+            ("selected", "selected_gates"),
+            ("passed", "passed_gates"),
+            ("failed", "failed_gates"),
+            ("skipped", "skipped_gates"),
+        ):
+            gates[name] += [
+                gate for gate in proof.get("gate_result", {}).get(key, []) if gate not in gates[name]
+            ]
         found += [f"{node.loop_id}: {text}" for text in proof.get("blockers", [])]
     merged = bool(merge and merge.get("ok"))
     clean = bool(side_effects and side_effects.get("ok"))

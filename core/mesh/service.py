@@ -23,7 +23,7 @@ from meshtui.core.mesh.mission import MissionOptions, MissionRunner, worktrees_o
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.planner import PlanRequest, plan
 from meshtui.core.mesh.validate import check_plan
-from meshtui.core.models.mesh import ENDED, Handoff, Plan, is_mesh_id
+from meshtui.core.models.mesh import ENDED, Handoff, Parallelism, Plan, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.vcs.git import Git
 from meshtui.core.vcs.merge import Discard, LandResult, discard, discardable, land
@@ -37,7 +37,7 @@ class PlanOptions:
 
     mission_id: str | None = None
     engine: str | None = None
-    parallelism: str | None = None
+    parallelism: Parallelism | None = None
     max_loops: int | None = None
     max_active: int | None = None
     repo: Path | None = None
@@ -96,7 +96,9 @@ def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clo
     paths = MissionPaths.of(run_dir, mission_id)
     taken = next((name for name in missions_in(run_dir) if name.lower() == mission_id.lower()), None)
     if taken is not None:
-        raise InvalidInput(f"mission {taken} exists already; run it, discard it, or choose another id", field="mission")
+        raise InvalidInput(
+            f"mission {taken} exists already; run it, discard it, or choose another id", field="mission"
+        )
     base = git.head_commit()
     made = plan(
         PlanRequest(
@@ -116,7 +118,9 @@ def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clo
         )
     )
     write_json(paths.plan, made.as_json())
-    Journal(run_dir, clock).append("mission_planned", mission_id, {"loops": len(made.graph.nodes), "request": request[:500]})
+    Journal(run_dir, clock).append(
+        "mission_planned", mission_id, {"loops": len(made.graph.nodes), "request": request[:500]}
+    )
     return made
 
 
@@ -153,10 +157,14 @@ def land_mission(paths: MissionPaths, *, target: str | None = None) -> LandResul
     made = load_plan(paths)
     proof = read_json(paths.graph_proof)
     if proof is None:
-        raise InvalidInput(f"mission {paths.mission_id} has not ended; run it first: meshtui run {paths.mission_id}")
+        raise InvalidInput(
+            f"mission {paths.mission_id} has not ended; run it first: meshtui run {paths.mission_id}"
+        )
     if not proof.get("ok"):
         why = "; ".join(str(item) for item in (proof.get("blockers") or [])[:3]) or "its proof is not ok"
-        raise InvalidInput(f"mission {paths.mission_id} is not done ({why}); see: meshtui proof {paths.mission_id}")
+        raise InvalidInput(
+            f"mission {paths.mission_id} is not done ({why}); see: meshtui proof {paths.mission_id}"
+        )
     branch = proof.get("branch")
     goal = target or made.options.get("target")
     if not isinstance(branch, str) or made.repo is None:
@@ -185,7 +193,9 @@ def kill_loops(
     held = holder(paths, clock)
     if held.foreign:
         write_json(paths.kill_request, control.kill_request(paths.mission_id, target, clock))
-        raise Held(f"mission {paths.mission_id} is run by another tool; a kill request was left for it in {paths.kill_request}")
+        raise Held(
+            f"mission {paths.mission_id} is run by another tool; a kill request was left for it in {paths.kill_request}"
+        )
     if not held.alive:
         return open_mission(run_dir, paths, loaded, engines, clock=clock).kill_at_rest(targets)
     before = {name: state.status for name in targets if (state := read_state(paths.loop(name))) is not None}
@@ -202,7 +212,9 @@ def kill_loops(
             control.spend([item for item in control.pending_kills(paths) if item.path == request])
             return kill_loops(run_dir, paths, target, loaded, engines, clock=clock)
         time.sleep(0.02)
-    raise WorkFailed(f"mission {paths.mission_id} did not act on the kill within {KILL_SECONDS:.0f} s; see: meshtui status")
+    raise WorkFailed(
+        f"mission {paths.mission_id} did not act on the kill within {KILL_SECONDS:.0f} s; see: meshtui status"
+    )
 
 
 def answer_mission(
@@ -236,18 +248,31 @@ def answer_mission(
         proof_path = paths.loop(name).proof
         proof = read_json(proof_path) or {}
         if name == made.integration_loop_id:
-            value = {"schema": ARBITER, "mission_id": paths.mission_id, **said, "head_commit": proof.get("head_commit")}
+            value = {
+                "schema": ARBITER,
+                "mission_id": paths.mission_id,
+                **said,
+                "head_commit": proof.get("head_commit"),
+            }
             write_json(paths.arbiter, value)
             state.status = "queued" if verdict == "approve" else "blocked"
         else:
             state.status = "completed" if verdict == "approve" else "blocked"
         state.handoff = Handoff(required=False, reason=state.handoff.reason, artifact=state.handoff.artifact)
         state.blockers = [] if verdict == "approve" else [f"rejected by a person: {reason}"]
-        proof.update({"status": state.status if state.status != "queued" else "handoff", "human_verdict": said, "blockers": state.blockers})
+        proof.update(
+            {
+                "status": state.status if state.status != "queued" else "handoff",
+                "human_verdict": said,
+                "blockers": state.blockers,
+            }
+        )
         write_json(proof_path, proof)
         write_state(paths.loop(name), state, clock)
         Journal(run_dir, clock).append(
-            "handoff_answered", f"{paths.mission_id}/{name}", {"verdict": verdict, "reason": reason[:500], "who": by}
+            "handoff_answered",
+            f"{paths.mission_id}/{name}",
+            {"verdict": verdict, "reason": reason[:500], "who": by},
         )
     return {"mission_id": paths.mission_id, "loop_id": name, **said}
 
@@ -259,7 +284,9 @@ def what_discard_loses(run_dir: RunDir, paths: MissionPaths) -> Discard:
     """What a mission has in its repository, and what would be lost with it."""
     made = load_plan(paths)
     if made.repo is None or not Path(made.repo).is_dir():
-        raise InvalidInput(f"the repository of mission {paths.mission_id} is gone: there is nothing to discard")
+        raise InvalidInput(
+            f"the repository of mission {paths.mission_id} is gone: there is nothing to discard"
+        )
     loaded = configuration(run_dir, Path(made.repo))
     root = worktrees_of(loaded, Path(made.repo))
     return discardable(Git(Path(made.repo)), paths.mission_id, roots=[root / paths.mission_id])

@@ -26,8 +26,33 @@ DEPENDENCY_FILES = frozenset(
         "go.mod", "Gemfile", "composer.json", "pom.xml", "build.gradle", "build.gradle.kts",
     }
 )  # fmt: skip
-AGENT_PARTS = frozenset({".claude", ".codex", ".grok", ".cursor", ".gemini", ".mcp.json", "CLAUDE.md", "AGENTS.md", "GEMINI.md", ".cursorrules", "meshtui.toml"})
-CI_PARTS = frozenset({".github", ".gitlab-ci.yml", ".circleci", "Jenkinsfile", ".ci", "azure-pipelines.yml", ".buildkite", ".travis.yml"})
+AGENT_PARTS = frozenset(
+    {
+        ".claude",
+        ".codex",
+        ".grok",
+        ".cursor",
+        ".gemini",
+        ".mcp.json",
+        "CLAUDE.md",
+        "AGENTS.md",
+        "GEMINI.md",
+        ".cursorrules",
+        "meshtui.toml",
+    }
+)
+CI_PARTS = frozenset(
+    {
+        ".github",
+        ".gitlab-ci.yml",
+        ".circleci",
+        "Jenkinsfile",
+        ".ci",
+        "azure-pipelines.yml",
+        ".buildkite",
+        ".travis.yml",
+    }
+)
 
 
 def side_effect_report(context: MissionContext, change: Change) -> dict[str, Any]:
@@ -46,7 +71,9 @@ def side_effect_report(context: MissionContext, change: Change) -> dict[str, Any
     violations = [path for path in paths if not any(holds(entry, path) for entry in owners)]
     named = set(owners)
     packages = [
-        path for path in paths if PurePosixPath(path).name in LOCK_FILES | DEPENDENCY_FILES and path not in named
+        path
+        for path in paths
+        if PurePosixPath(path).name in LOCK_FILES | DEPENDENCY_FILES and path not in named
     ]
     agents = [path for path in paths if AGENT_PARTS & set(PurePosixPath(path).parts)]
     pipelines = [path for path in paths if CI_PARTS & set(PurePosixPath(path).parts)]
@@ -55,9 +82,13 @@ def side_effect_report(context: MissionContext, change: Change) -> dict[str, Any
         folder = context.paths.loop(node.loop_id).gates
         for file in sorted(folder.glob("*.json")) if folder.is_dir() else []:
             value = read_json(file) or {}
-            left += [f"{node.loop_id}/{value.get('gate_id')}: {path}" for path in value.get("side_effects") or []]
+            left += [
+                f"{node.loop_id}/{value.get('gate_id')}: {path}" for path in value.get("side_effects") or []
+            ]
     blockers = [f"scope: {path} belongs to no loop" for path in violations]
-    blockers += [f"dependencies: {path} changed outside integration" for path in packages if path not in violations]
+    blockers += [
+        f"dependencies: {path} changed outside integration" for path in packages if path not in violations
+    ]
     return {
         "schema": SIDE_EFFECTS,
         "ok": not blockers,

@@ -92,7 +92,9 @@ class Verifier:
         if found is None:
             self._add(subject, claim, False, f"its log {log} is gone")
         elif found != recorded:
-            self._add(subject, claim, False, f"its log {log} differs: {found[:12]}… instead of {recorded[:12]}…")
+            self._add(
+                subject, claim, False, f"its log {log} differs: {found[:12]}… instead of {recorded[:12]}…"
+            )
         else:
             self._exit_code(subject, claim, item, log)
 
@@ -137,12 +139,19 @@ class Verifier:
             return
         files = sorted(item.path for item in change.files)
         recorded = sorted(str(path) for path in proof.get("changed_files") or [])
-        self._add(subject, "changed files", files == recorded, f"{len(files)} files differ between base and head")
+        self._add(
+            subject, "changed files", files == recorded, f"{len(files)} files differ between base and head"
+        )
         scope = OwnerScope.model_validate(proof.get("owner_scope") or {})
         if node.loop_id != self._plan.integration_loop_id:
             beyond = outside(change, scope)
             said = sorted(str(path) for path in proof.get("scope_violations") or [])
-            self._add(subject, "scope kept", sorted(beyond) == said or not beyond, ", ".join(beyond[:5]) or "nothing outside")
+            self._add(
+                subject,
+                "scope kept",
+                sorted(beyond) == said or not beyond,
+                ", ".join(beyond[:5]) or "nothing outside",
+            )
             self._branch(subject, proof.get("worktree", {}).get("branch"), head)
 
     def _branch(self, subject: str, branch: object, head: str) -> None:
@@ -160,9 +169,19 @@ class Verifier:
             return
         gates = proof.get("gate_result") or {}
         good = bool(gates.get("ok")) and not gates.get("failed_gates")
-        self._add(subject, "completed with its gates passed", good, ", ".join(gates.get("failed_gates") or []) or "none failed")
+        self._add(
+            subject,
+            "completed with its gates passed",
+            good,
+            ", ".join(gates.get("failed_gates") or []) or "none failed",
+        )
         if subject != self._plan.integration_loop_id:
-            self._add(subject, "completed with a change", bool(proof.get("changed_files")) or self._reports(subject), "a loop without a change does not complete")
+            self._add(
+                subject,
+                "completed with a change",
+                bool(proof.get("changed_files")) or self._reports(subject),
+                "a loop without a change does not complete",
+            )
             self._claimed(subject, "what makers and checkers say", "words cannot be run again")
 
     def _reports(self, loop_id: str) -> bool:
@@ -173,10 +192,13 @@ class Verifier:
     def _graph(self, proof: Mapping[str, Any]) -> None:
         subject = self._plan.mission_id
         statuses = [
-            (read_json(self._paths.loop(node.loop_id).proof) or {}).get("status") for node in self._plan.graph.nodes
+            (read_json(self._paths.loop(node.loop_id).proof) or {}).get("status")
+            for node in self._plan.graph.nodes
         ]
         done = statuses.count("completed")
-        self._add(subject, "completed loops", done == proof.get("completed_loops"), f"{done} of {len(statuses)}")
+        self._add(
+            subject, "completed loops", done == proof.get("completed_loops"), f"{done} of {len(statuses)}"
+        )
         if proof.get("ok"):
             self._add(subject, "all is well", done == len(statuses), "ok needs every loop complete")
         merge = proof.get("integration_merge") or {}

@@ -98,7 +98,9 @@ class _Running:
 class Crew:
     """Runs the workers of one loop, within its budget and under the operator's hand."""
 
-    def __init__(self, context: MissionContext, node: Node, progress: Progress, checkpoints: Checkpoints) -> None:
+    def __init__(
+        self, context: MissionContext, node: Node, progress: Progress, checkpoints: Checkpoints
+    ) -> None:
         self._context = context
         self._node = node
         self._progress = progress

@@ -32,10 +32,14 @@ def planning_options(command: Command) -> Command:
     """What ``plan`` and ``run`` share."""
     for option in (
         click.option("--max-loops", type=click.IntRange(1, 32), help="Loops at most (1 to 32, default 8)."),
-        click.option("--parallelism", type=click.Choice(["safe", "balanced", "extreme"]), help="How much at once."),
+        click.option(
+            "--parallelism", type=click.Choice(["safe", "balanced", "extreme"]), help="How much at once."
+        ),
         click.option("--engine", help="The engine of makers and checkers: claude, codex, grok or command."),
         click.option("--mission", "mission_id", help="The new mission's id."),
-        click.option("--repo", type=click.Path(path_type=Path), help="The repository (default: the run directory's)."),
+        click.option(
+            "--repo", type=click.Path(path_type=Path), help="The repository (default: the run directory's)."
+        ),
     ):
         command = option(command)
     return command
@@ -78,10 +82,14 @@ def plan_lines(made: Plan) -> list[str]:
     lines = [f"mission {made.mission_id}: {len(made.graph.nodes)} loops"]
     for node in made.graph.nodes:
         after = f", after {', '.join(node.dependencies)}" if node.dependencies else ""
-        lines.append(f"{node.loop_id}: {node.risk.level} risk ({', '.join(node.risk.reasons) or 'no reason'}){after}")
+        lines.append(
+            f"{node.loop_id}: {node.risk.level} risk ({', '.join(node.risk.reasons) or 'no reason'}){after}"
+        )
         lines.append(f"    scope {', '.join(node.owner_scope.entries) or 'nothing'}")
         gates = [*node.gates.local, *node.gates.integration]
-        lines.append(f"    {node.maker.worker_count} makers, {node.checker.worker_count} checkers, gates {', '.join(gates) or 'none'}")
+        lines.append(
+            f"    {node.maker.worker_count} makers, {node.checker.worker_count} checkers, gates {', '.join(gates) or 'none'}"
+        )
     for overlap in made.overlaps:
         lines.append("overlap: " + ", ".join(f"{key} {value}" for key, value in overlap.items()))
     if made.domains_truncated:
@@ -104,7 +112,9 @@ def _edit(paths: MissionPaths) -> Plan:
         raise InvalidInput(f"$EDITOR is not set; edit {paths.plan} and run it: it is checked again then")
     done = subprocess.run([*shlex.split(editor), str(paths.plan)], check=False)
     if done.returncode != 0:
-        raise InvalidInput(f"the editor ended with {done.returncode}; the plan is as it was left in {paths.plan}")
+        raise InvalidInput(
+            f"the editor ended with {done.returncode}; the plan is as it was left in {paths.plan}"
+        )
     return load_plan(paths)
 
 
@@ -114,10 +124,23 @@ def _edit(paths: MissionPaths) -> Plan:
 @planning_options
 @click.option("--max-active", type=click.IntRange(min=1), help="Loops at once.")
 @click.option("--land", "land_it", is_flag=True, help="Land the result when the mission is done.")
-@click.option("--request", "is_request", is_flag=True, help="Take the argument as a request even if it is one word.")
-@click.option("--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run.")
+@click.option(
+    "--request", "is_request", is_flag=True, help="Take the argument as a request even if it is one word."
+)
+@click.option(
+    "--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run."
+)
 @click.argument("subject", metavar="(MISSION | REQUEST)")
-def run(run_dir: Path, as_json: bool, max_active: int | None, land_it: bool, is_request: bool, trust: bool, subject: str, **options: Any) -> int:
+def run(
+    run_dir: Path,
+    as_json: bool,
+    max_active: int | None,
+    land_it: bool,
+    is_request: bool,
+    trust: bool,
+    subject: str,
+    **options: Any,
+) -> int:
     """Run a planned MISSION, or plan REQUEST and run it."""
     from meshtui.core.mesh.service import PlanOptions, find_mission, make_plan, missions_in
 
@@ -134,7 +157,15 @@ def run(run_dir: Path, as_json: bool, max_active: int | None, land_it: bool, is_
         if not as_json:
             for line in plan_lines(made):
                 print_line(line)
-    return _run(where, paths, as_json=as_json, engine=options.get("engine"), max_active=max_active, trust=trust, land_it=land_it)
+    return _run(
+        where,
+        paths,
+        as_json=as_json,
+        engine=options.get("engine"),
+        max_active=max_active,
+        trust=trust,
+        land_it=land_it,
+    )
 
 
 @click.command()
@@ -142,17 +173,38 @@ def run(run_dir: Path, as_json: bool, max_active: int | None, land_it: bool, is_
 @json_option
 @click.option("--max-active", type=click.IntRange(min=1), help="Loops at once.")
 @click.option("--land", "land_it", is_flag=True, help="Land the result when the mission is done.")
-@click.option("--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run.")
+@click.option(
+    "--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run."
+)
 @click.argument("mission", metavar="MISSION")
-def resume(run_dir: Path, as_json: bool, max_active: int | None, land_it: bool, trust: bool, mission: str) -> int:
+def resume(
+    run_dir: Path, as_json: bool, max_active: int | None, land_it: bool, trust: bool, mission: str
+) -> int:
     """Go on with a mission: what is complete is kept, running calls are adopted."""
     from meshtui.core.mesh.service import find_mission
 
     where = existing(run_dir)
-    return _run(where, find_mission(where, mission), as_json=as_json, engine=None, max_active=max_active, trust=trust, land_it=land_it)
+    return _run(
+        where,
+        find_mission(where, mission),
+        as_json=as_json,
+        engine=None,
+        max_active=max_active,
+        trust=trust,
+        land_it=land_it,
+    )
 
 
-def _run(where: RunDir, paths: MissionPaths, *, as_json: bool, engine: str | None, max_active: int | None, trust: bool, land_it: bool) -> int:
+def _run(
+    where: RunDir,
+    paths: MissionPaths,
+    *,
+    as_json: bool,
+    engine: str | None,
+    max_active: int | None,
+    trust: bool,
+    land_it: bool,
+) -> int:
     from meshtui.core.journal import JournalFollower
     from meshtui.core.lane.service import engine_factory
     from meshtui.core.mesh.files import load_plan
@@ -164,7 +216,9 @@ def _run(where: RunDir, paths: MissionPaths, *, as_json: bool, engine: str | Non
         raise InvalidInput(f"the plan of {paths.mission_id} names no repository: another tool runs it")
     loaded = configuration(where, Path(made.repo))
     require_trust(loaded, ask=_ask if sys.stdin.isatty() and not as_json else None, allow=trust)
-    runner = open_mission(where, paths, loaded, engine_factory(loaded.config), engine=engine, max_active=max_active)
+    runner = open_mission(
+        where, paths, loaded, engine_factory(loaded.config), engine=engine, max_active=max_active
+    )
     ended_by: list[int] = []
 
     def stop(number: int, _: FrameType | None) -> None:
@@ -181,7 +235,14 @@ def _run(where: RunDir, paths: MissionPaths, *, as_json: bool, engine: str | Non
     if land_it and outcome.state == "done":
         landed = land_mission(paths)
     if as_json:
-        print_json({"mission_id": paths.mission_id, "state": outcome.state, "graph_proof": dict(outcome.graph_proof), "landed": landed.target if landed else None})
+        print_json(
+            {
+                "mission_id": paths.mission_id,
+                "state": outcome.state,
+                "graph_proof": dict(outcome.graph_proof),
+                "landed": landed.target if landed else None,
+            }
+        )
     else:
         _say_events(where, seen)
         _say_outcome(paths, outcome.state, outcome.graph_proof)
@@ -204,9 +265,13 @@ def _say_outcome(paths: MissionPaths, state: str, proof: Any) -> None:
     if state == "done":
         print_line(f"mission {name} is done: branch {proof.get('branch')}; land it with: meshtui land {name}")
     elif state == "handoff":
-        print_line(f"mission {name} waits for a person: meshtui answer {name}[/LOOP] --approve|--reject --reason …, then meshtui resume {name}")
+        print_line(
+            f"mission {name} waits for a person: meshtui answer {name}[/LOOP] --approve|--reject --reason …, then meshtui resume {name}"
+        )
     elif state == "bad":
-        print_line(f"mission {name} ended badly: {'; '.join((proof.get('blockers') or ['see its proof'])[:5])}")
+        print_line(
+            f"mission {name} ended badly: {'; '.join((proof.get('blockers') or ['see its proof'])[:5])}"
+        )
     else:
         print_line(f"mission {name} is {state}; go on with: meshtui resume {name}")
 
@@ -226,8 +291,8 @@ def _ask(commands: list[tuple[str, str]]) -> bool:
 def graph(run_dir: Path, as_json: bool, dot: bool, mission: str) -> None:
     """The graph of a mission's loops."""
     from meshtui.core.mesh.files import load_plan, read_state
+    from meshtui.core.mesh.render import graph_dot, graph_json, graph_text
     from meshtui.core.mesh.service import find_mission
-    from meshtui.core.mesh.tree import as_dot, as_json as tree_json, as_tree
 
     paths = find_mission(existing(run_dir), mission)
     made = load_plan(paths)
@@ -237,9 +302,9 @@ def graph(run_dir: Path, as_json: bool, dot: bool, mission: str) -> None:
         if (state := read_state(paths.loop(node.loop_id))) is not None
     }
     if as_json:
-        print_json(tree_json(made, states))
+        print_json(graph_json(made, states))
     else:
-        print_text((as_dot if dot else as_tree)(made, states))
+        print_text((graph_dot if dot else graph_text)(made, states))
 
 
 @click.command()
@@ -265,7 +330,15 @@ def proof(run_dir: Path, as_json: bool, verify: bool, mission: str, loop: str | 
     verifier = Verifier(where, paths.mission_id)
     checks = verifier.loop(loop) if loop else verifier.mission()
     if as_json:
-        print_json({"ok": verifier.ok, "checks": [{"subject": c.subject, "claim": c.claim, "verdict": c.verdict, "text": c.text} for c in checks]})
+        print_json(
+            {
+                "ok": verifier.ok,
+                "checks": [
+                    {"subject": c.subject, "claim": c.claim, "verdict": c.verdict, "text": c.text}
+                    for c in checks
+                ],
+            }
+        )
     else:
         marks = {"verified": "ok      ", "mismatch": "MISMATCH", "claimed": "claimed "}
         for check in checks:
@@ -286,7 +359,14 @@ def land(run_dir: Path, as_json: bool, target: str | None, mission: str) -> None
     paths = find_mission(existing(run_dir), mission)
     result = land_mission(paths, target=target)
     if as_json:
-        print_json({"mission_id": paths.mission_id, "target": result.target, "before": result.before, "after": result.after})
+        print_json(
+            {
+                "mission_id": paths.mission_id,
+                "target": result.target,
+                "before": result.before,
+                "after": result.after,
+            }
+        )
         return
     print_line(f"{result.target} is at {result.after[:12]} now (was {result.before[:12]})")
 
@@ -312,11 +392,19 @@ def discard(run_dir: Path, as_json: bool, yes: bool, mission: str) -> None:
             print_line(f"lost: {line}")
     if not yes:
         if as_json or not sys.stdin.isatty():
-            raise InvalidInput(f"{len(found.branches)} branches and {len(found.worktrees)} worktrees would go, {len(found.lost)} things be lost; say --yes to do it")
+            raise InvalidInput(
+                f"{len(found.branches)} branches and {len(found.worktrees)} worktrees would go, {len(found.lost)} things be lost; say --yes to do it"
+            )
         if not click.confirm("Remove them for good?", default=False):
             raise InvalidInput("nothing removed")
     discard_mission(where, paths, found)
     if as_json:
-        print_json({"branches": sorted(found.branches), "worktrees": [str(place) for place in found.worktrees], "lost": list(found.lost)})
+        print_json(
+            {
+                "branches": sorted(found.branches),
+                "worktrees": [str(place) for place in found.worktrees],
+                "lost": list(found.lost),
+            }
+        )
     else:
         print_line(f"discarded {paths.mission_id}")
