@@ -150,7 +150,10 @@ def unsaved(path: Path, saved_commits: Iterable[str] = (), *, exclude: Sequence[
     if not path.is_dir():
         return []
     git = Git(path)
-    linked(path)
+    try:
+        linked(path)
+    except InvalidInput:
+        return ["everything in it (its .git file is gone or was replaced)"]
     saved = list(dict.fromkeys(saved_commits))
     head = git.head_or_none()
     bases = [*saved, *([head] if head else [])]
