@@ -249,7 +249,9 @@ def _ended(thread: threading.Thread, seconds: float) -> bool:
 
 def test_sha256_repositories(tmp_path: Path) -> None:
     probe = subprocess.run(
-        ["git", "init", "-q", "--object-format=sha256", str(tmp_path / "probe")], capture_output=True, check=False
+        ["git", "init", "-q", "--object-format=sha256", str(tmp_path / "probe")],
+        capture_output=True,
+        check=False,
     )
     if probe.returncode:
         pytest.skip("this git has no sha256 repositories")
