@@ -138,13 +138,13 @@ class Git:
         top: Path,
         *,
         timeout: float = TIMEOUT,
-        lock_wait: float = LOCK_WAIT,
+        lock_wait: float | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
         self.top = top
         """The top level of the working tree; see :func:`top_of`."""
         self.timeout = timeout
-        self.lock_wait = lock_wait
+        self.lock_wait = LOCK_WAIT if lock_wait is None else lock_wait
         self._env = dict(env or {})
 
     def at(self, top: Path) -> Git:

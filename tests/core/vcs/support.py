@@ -15,7 +15,7 @@ from meshtui.core.vcs.git import Git, dirs_of
 LINES = "".join(f"line {number}\n" for number in range(30))
 OPERATOR = ("-c", "user.name=Operator", "-c", "user.email=operator@example.org")
 
-_OWN = ("objects", "worktrees", "logs/refs/heads/meshtui", "refs/heads/meshtui", "FETCH_HEAD")
+_OWN = ("objects", "worktrees", "logs/refs/heads/meshtui", "refs/heads/meshtui", "ORIG_HEAD")
 
 
 def sh(*argv: str, cwd: Path, env: dict[str, str] | None = None) -> str:
