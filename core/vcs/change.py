@@ -92,9 +92,11 @@ def snapshot(worktree: Path, *, base: str, message: str, exclude: Sequence[str] 
     base = git.head_commit(base)
     with Scratch(git) as scratch:
         work = read_work(scratch, base=base, exclude=exclude)
-    change = diff(git, base, work.tree)
-    commit = git.commit_tree(work.tree, parents=(base,), message=message) if change.files else base
-    clashes = case_clashes(git, work.tree, change)
+        # Its own index may be damaged, and git reads the index even where it needs none.
+        git = scratch.git
+        change = diff(git, base, work.tree)
+        commit = git.commit_tree(work.tree, parents=(base,), message=message) if change.files else base
+        clashes = case_clashes(git, work.tree, change)
     return Snapshot(commit, work.tree, change, work.unsupported, clashes)
 
 
@@ -220,7 +222,7 @@ def _end_unfinished(dirs: GitDirs) -> None:
 def _prepare_index(git: Git, dirs: GitDirs) -> None:
     """Make the working tree's own index tell the truth: no flags, no unreadable file, fresh times."""
     with Scratch(git) as scratch:
-        sound = scratch.copy_own() and clear_flags(scratch)
+        sound = scratch.copy_own() and clear_flags(scratch) is not None
         if sound:
             scratch.run("update-index", "-q", "--unmerged", "--refresh", check=False)
             skipped = any(line[0] in "Ss" for line in scratch.run("ls-files", "-v", "-z").fields)

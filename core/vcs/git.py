@@ -133,11 +133,19 @@ class GitDirs:
 class Git:
     """git in one working tree; safe from any thread."""
 
-    def __init__(self, top: Path, *, timeout: float = TIMEOUT, lock_wait: float = LOCK_WAIT) -> None:
+    def __init__(
+        self,
+        top: Path,
+        *,
+        timeout: float = TIMEOUT,
+        lock_wait: float | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.top = top
         """The top level of the working tree; see :func:`top_of`."""
         self.timeout = timeout
-        self.lock_wait = lock_wait
+        self.lock_wait = LOCK_WAIT if lock_wait is None else lock_wait
+        self._env = dict(env or {})
 
     def at(self, top: Path) -> Git:
         """git in another working tree, with the same limits."""
@@ -198,7 +206,7 @@ class Git:
         if os.pathsep not in str(self.top):
             # A folder that lost its .git must not make git find a repository around it.
             environment["GIT_CEILING_DIRECTORIES"] = str(self.top.parent)
-        return {**environment, **(extra or {})}
+        return {**environment, **self._env, **(extra or {})}
 
     def _once(
         self,

@@ -68,10 +68,13 @@ class Scratch:
     """A folder for a private index and a scratch working tree beside working tree ``git.top``."""
 
     def __init__(self, git: Git) -> None:
-        self.git = git
         self._dirs = linked(git.top)
         self.folder = self._dirs.own / f"meshtui-{secrets.token_hex(6)}"
         self.index = self.folder / "index"
+        self.git = Git(
+            git.top, timeout=git.timeout, lock_wait=git.lock_wait, env={"GIT_INDEX_FILE": str(self.index)}
+        )
+        """git in the working tree, with the private index."""
         self.tree = self.folder / "tree"
         """An empty working tree, for commands that cannot do without."""
 
@@ -85,10 +88,8 @@ class Scratch:
         storage.remove_tree(self.folder)
 
     def run(self, *args: str, **options: Any) -> GitResult:
-        """git in the working tree, with the private index."""
-        extra = {"GIT_INDEX_FILE": str(self.index), **options.pop("env_extra", {})}
-        settings = (*FULL_TREE, *options.pop("settings", ()))
-        return self.git.run(*args, env_extra=extra, settings=settings, **options)
+        """git in the working tree, with the private index and every path in view."""
+        return self.git.run(*args, settings=FULL_TREE, **options)
 
     def clear(self) -> None:
         """Empty the scratch working tree."""
@@ -156,10 +157,13 @@ def read_work(scratch: Scratch, *, base: str, exclude: Sequence[str] = ()) -> Wo
     Starts from the working tree's own index, so that a file which its worker added although it is ignored
     counts. Excluded paths are as in ``base``.
     """
-    if not scratch.copy_own() or not clear_flags(scratch):
+    submodules = clear_flags(scratch) if scratch.copy_own() else None
+    if submodules is None:
         scratch.read_tree(base)
+        submodules = clear_flags(scratch) or []
+    nested = [path for path in submodules if _is_worked_in(scratch, path)]
     untracked = scratch.run("ls-files", "-o", "-z", "--exclude-standard").fields
-    nested = [path.rstrip("/") for path in untracked if path.endswith("/")]
+    nested += [path.rstrip("/") for path in untracked if path.endswith("/")]
     _add_all(scratch, nested)
     tree = scratch.write_tree()
     changes = raw_changes(scratch.git, base, tree)
@@ -174,17 +178,20 @@ def read_work(scratch: Scratch, *, base: str, exclude: Sequence[str] = ()) -> Wo
     return WorkTree(tree, tuple(unsupported))
 
 
-def clear_flags(scratch: Scratch) -> bool:
-    """Make git look at files it was told to take for unchanged; ``False`` if the index is damaged.
+def clear_flags(scratch: Scratch) -> list[str] | None:
+    """Make git look at files it was told to take for unchanged; ``None`` if the index is damaged.
 
-    A file that a sparse checkout left out (flagged and not there) stays as it is.
+    A file that a sparse checkout left out (flagged and not there) stays as it is. Returns the submodules.
     """
-    assumed, skipped = [], []
-    listed = scratch.run("ls-files", "-v", "-z", check=False)
+    assumed, skipped, submodules = [], [], []
+    listed = scratch.run("ls-files", "-v", "-s", "-z", check=False)
     if listed.code:
-        return False
+        return None
     for line in listed.fields:
-        tag, path = line[0], line[2:]
+        tag = line[0]
+        entry, path = line[2:].split("\t", 1)
+        if entry.startswith(GITLINK):
+            submodules.append(path)
         if tag.islower():
             assumed.append(path)
         if tag in "Ss" and os.path.lexists(scratch.git.top / path):
@@ -192,7 +199,18 @@ def clear_flags(scratch: Scratch) -> bool:
     for paths, flag in ((assumed, "--no-assume-unchanged"), (skipped, "--no-skip-worktree")):
         if paths:
             scratch.run("update-index", flag, "-z", "--stdin", input=joined(paths))
-    return True
+    return submodules
+
+
+def _is_worked_in(scratch: Scratch, submodule: str) -> bool:
+    """Whether a submodule holds more than its commit: git passes over what lies in one."""
+    folder = scratch.git.top / submodule
+    if not folder.is_dir() or not any(folder.iterdir()):
+        return False
+    if not (folder / ".git").exists():
+        return True
+    shown = ("status", "--porcelain=v2", "-z", "--ignore-submodules=none", "--", submodule)
+    return bool(scratch.run(*shown).out)
 
 
 def joined(paths: Iterable[str]) -> bytes:

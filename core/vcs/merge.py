@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -244,23 +244,29 @@ def _only_on(git: Git, branches: dict[str, str]) -> list[str]:
     return [f"commit {part.decode('utf-8', 'replace').strip()}" for part in listed.split(b"\0") if part]
 
 
-def discard(git: Git, found: Discard) -> None:
-    """Remove what ``found`` lists: working trees first, then the branches that are still where they were.
+def discard(git: Git, found: Discard, *, exclude: Sequence[str] = ()) -> None:
+    """Remove what ``found`` lists: working trees first, then the branches.
 
-    Raises as soon as something cannot be removed; what was written or moved since is kept and named.
+    Raises :class:`InvalidInput` before anything is removed if a branch has moved or files were written
+    since ``found`` named what is lost.
     """
-    for path in found.worktrees:
-        worktrees.remove(git, path, force=True)
     with git.exclusive():
-        _require_unmoved(git, found.branches.items())
-        for name, commit in found.branches.items():
+        now = {name: git.branch_commit(name) for name in found.branches}
+        there = {name: commit for name, commit in now.items() if commit is not None}
+        for name, commit in there.items():
+            if commit != found.branches[name]:
+                raise InvalidInput(
+                    f"branch {name} has moved since (now at {commit[:12]}); look at it, then try again"
+                )
+        known = set(found.lost)
+        for path in found.worktrees:
+            lost = worktrees.unsaved(path, there.values(), exclude=exclude)
+            fresh = [name for name in lost if f"{path}: {name}" not in known]
+            if fresh:
+                raise InvalidInput(
+                    f"{path}: written since: {', '.join(map(repr, fresh[:10]))}; look at it, then try again"
+                )
+        for path in found.worktrees:
+            worktrees.remove(git, path, force=True)
+        for name, commit in there.items():
             git.delete_branch(name, old=commit)
-
-
-def _require_unmoved(git: Git, branches: Iterable[tuple[str, str]]) -> None:
-    for name, commit in branches:
-        now = git.branch_commit(name)
-        if now is not None and now != commit:
-            raise InvalidInput(
-                f"branch {name} has moved since (now at {now[:12]}); look at it, then try again"
-            )

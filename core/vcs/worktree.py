@@ -80,6 +80,7 @@ def add(git: Git, path: Path, *, commit: str, branch: str | None, reuse: bool = 
         known = next((entry for entry in entries if entry.path == path), None)
         if known is not None and known.missing:
             git.run("worktree", "remove", "--force", "--force", str(path))
+            entries.remove(known)
             known = None
         if known is not None:
             return _taken(known, branch=branch, reuse=reuse)
@@ -150,7 +151,10 @@ def unsaved(path: Path, saved_commits: Iterable[str] = (), *, exclude: Sequence[
     if not path.is_dir():
         return []
     git = Git(path)
-    linked(path)
+    try:
+        linked(path)
+    except InvalidInput:
+        return ["everything in it (its .git file is gone or was replaced)"]
     saved = list(dict.fromkeys(saved_commits))
     head = git.head_or_none()
     bases = [*saved, *([head] if head else [])]
@@ -158,12 +162,13 @@ def unsaved(path: Path, saved_commits: Iterable[str] = (), *, exclude: Sequence[
         if not bases:
             return sorted(scratch.run("ls-files", "-z", "-c", "-o", "--exclude-standard").fields)
         work = read_work(scratch, base=bases[0], exclude=exclude)
-    lost: set[str] | None = None
-    for commit in bases:
-        differing = {each.path for each in raw_changes(git, commit, work.tree) if each.mode_after != NOTHING}
-        lost = differing if lost is None else lost & differing
-        if not lost:
-            break
+        lost: set[str] | None = None
+        for commit in bases:
+            changes = raw_changes(scratch.git, commit, work.tree)
+            differing = {each.path for each in changes if each.mode_after != NOTHING}
+            lost = differing if lost is None else lost & differing
+            if not lost:
+                break
     names = sorted(lost or ())
     names += [f"{folder}/ (a repository of its own)" for folder in work.unsupported]
     if head is not None:
