@@ -39,7 +39,7 @@ MERGED = "-merged"
 
 _PYTHON = ("*.py", "*.pyi", "*.pyx", "pyproject.toml", "setup.py", "setup.cfg")
 _SCRIPT = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.vue", "*.svelte", "*.css", "package.json")
-_TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*(?:[ \t]+[A-Za-z0-9][\w.-]*)*)[ \t]*::?(?!=)", re.MULTILINE)
+_TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*(?:[ \t]+[A-Za-z0-9][\w.-]*)*)[ \t]*::?(?![:=])", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
