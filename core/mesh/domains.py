@@ -195,13 +195,13 @@ def select(
     ordered = sorted(found.values(), key=lambda hit: (hit.place, hit.number))
     chosen, overlaps = _untangle([hit.domain for hit in ordered])
     kept = chosen[:max_loops]
-    names = {domain.id for domain in kept}
+    ids = {domain.id for domain in kept}
     return Selection(
         tuple(kept),
         tuple(domain.id for domain in chosen[max_loops:]),
-        tuple(lap for lap in overlaps if lap.action == "joined" or {lap.first, lap.second} <= names),
+        tuple(lap for lap in overlaps if lap.action == "joined" or {lap.first, lap.second} <= ids),
         confidence,
-        {hit.domain.id: hit.reason for hit in ordered if hit.domain.id in names},
+        {hit.domain.id: hit.reason for hit in ordered if hit.domain.id in ids},
     )
 
 

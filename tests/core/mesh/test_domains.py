@@ -147,6 +147,14 @@ def test_a_new_document_belongs_to_the_docs() -> None:
     assert (lone.id, lone.files) == ("files", ("TODO.md",))
 
 
+def test_what_agents_are_told_is_owned_only_where_it_is_named() -> None:
+    files = ["AGENTS.md", "README.md", "a.py"]
+    (docs,) = _pick("the docs", files=files).domains
+    assert docs.files == ("README.md",)
+    (lone,) = _pick("edit AGENTS.md", files=files).domains
+    assert lone.files == ("AGENTS.md",)
+
+
 def test_an_inferred_domain_inside_another_is_joined_into_it() -> None:
     found = _pick("api v2, then the app and web")
     assert [domain.id for domain in found.domains] == ["app", "web"]

@@ -54,6 +54,10 @@ def test_older_configuration_files() -> None:
         "pytest",
     }
     assert _local({"setup.cfg": "[mypy]\n[tool:pytest]\n"}) == {"mypy": ["mypy", "."], "pytest": ["pytest"]}
+    assert _local({"mypy.ini": "", "b/__init__.py": "", "a/__init__.py": "", "tests/__init__.py": ""}) == {
+        "mypy": ["mypy", "a", "b"]
+    }
+    assert _local({"mypy.ini": "", "src/a/b.py": "", "docs/setup.py": ""}) == {"mypy": ["mypy", "src"]}
     assert _local({"setup.cfg": "[metadata]\n", "a.py": ""}) == {}
 
 
