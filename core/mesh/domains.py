@@ -127,30 +127,41 @@ def domains_of(configs: Sequence[DomainConfig], tree: Tree) -> list[Domain]:
 
 
 class _Request:
-    """The words and paths of a request, with the place of each."""
+    """The paths a request mentions and its other words, with the place of each."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, tree: Tree, domains: Sequence[Domain]) -> None:
+        known = {name.lower() for domain in domains for name in (domain.id, *domain.aliases)}
         self.tokens: dict[str, int] = {}
+        self.paths: dict[str, list[str]] = {}
+        """Tokens that are paths, and which ones they may be."""
+        self.names: dict[str, int] = {}
+        """Tokens that are names of domains as they stand, lower case."""
         self.words: dict[str, int] = {}
+        self.line = " "
         for number, found in enumerate(_TOKEN.finditer(text)):
             if number == MAX_REQUEST_TOKENS:
                 break
             token = found[0].rstrip(".:!?").removeprefix("./").rstrip("/")
-            if token:
-                self.tokens.setdefault(token, found.start())
-        self.line = " "
-        self._places: list[int] = []
-        for number, found in enumerate(_WORD.finditer(text)):
-            if number == MAX_REQUEST_TOKENS:
-                break
+            if token and token not in self.tokens:
+                self.tokens[token] = found.start()
+                self.paths[token] = _paths_for(token, tree)
+            # The parts of a path or of a longer name are no names: a/b.py and a-b are not about a.
+            if token.lower() in known and not _WORD.fullmatch(token):
+                self.names.setdefault(token.lower(), found.start())
+            elif not (self.paths.get(token) and re.search(r"[/.]", token)):
+                self._add_words(found[0], found.start())
+
+    def _add_words(self, text: str, place: int) -> None:
+        for found in _WORD.finditer(text):
             word = found[0].lower()
-            self.words.setdefault(word, found.start())
-            for part in word.split("_"):
-                self.words.setdefault(part, found.start())
+            for name in (word, *word.split("_")):
+                self.words.setdefault(name, place + found.start())
             self.line += " ".join(part for part in word.split("_") if part) + " "
 
     def place(self, name: str) -> int | None:
         """Where ``name`` (one word or several, any case) stands; ``None`` if it does not."""
+        if name.lower() in self.names:
+            return self.names[name.lower()]
         parts = [part for part in _WORD.findall(name.lower().replace("_", " ")) if part]
         if not parts:
             return None
@@ -171,7 +182,7 @@ def select(
         raise InvalidInput(
             f"max_loops must be {MIN_LOOPS} to {MAX_LOOPS}, not {show(max_loops)}", field="max_loops"
         )
-    asked = _Request(request)
+    asked = _Request(request, tree, domains)
     found = _mentioned(asked, domains, tree)
     confidence: Confidence = "high"
     if not found:
@@ -184,13 +195,13 @@ def select(
     ordered = sorted(found.values(), key=lambda hit: (hit.place, hit.number))
     chosen, overlaps = _untangle([hit.domain for hit in ordered])
     kept = chosen[:max_loops]
-    names = {domain.id for domain in kept}
+    ids = {domain.id for domain in kept}
     return Selection(
         tuple(kept),
         tuple(domain.id for domain in chosen[max_loops:]),
-        tuple(lap for lap in overlaps if lap.action == "joined" or {lap.first, lap.second} <= names),
+        tuple(lap for lap in overlaps if lap.action == "joined" or {lap.first, lap.second} <= ids),
         confidence,
-        {hit.domain.id: hit.reason for hit in ordered if hit.domain.id in names},
+        {hit.domain.id: hit.reason for hit in ordered if hit.domain.id in ids},
     )
 
 
@@ -218,7 +229,7 @@ def _mentioned(asked: _Request, domains: Sequence[Domain], tree: Tree) -> dict[s
     owners = _Owners(domains)
     orphans: dict[str, int] = {}
     for token, place in asked.tokens.items():
-        for path in _paths_for(token, tree):
+        for path in asked.paths[token]:
             numbers = owners.of(path)
             for number in numbers:
                 note(number, place, f"the request mentions {plain(path)}")

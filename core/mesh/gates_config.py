@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from meshtui.core.config import Command, Config, GateConfig, plain
 from meshtui.core.errors import MeshtuiError
+from meshtui.core.mesh import risk
 from meshtui.core.mesh import scope as paths
 from meshtui.core.models.mesh import OwnerScope
 
@@ -39,7 +40,7 @@ MERGED = "-merged"
 
 _PYTHON = ("*.py", "*.pyi", "*.pyx", "pyproject.toml", "setup.py", "setup.cfg")
 _SCRIPT = ("*.js", "*.jsx", "*.mjs", "*.cjs", "*.ts", "*.tsx", "*.vue", "*.svelte", "*.css", "package.json")
-_TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*(?:[ \t]+[A-Za-z0-9][\w.-]*)*)[ \t]*::?(?!=)", re.MULTILINE)
+_TARGET = re.compile(r"^([A-Za-z0-9][\w.-]*(?:[ \t]+[A-Za-z0-9][\w.-]*)*)[ \t]*::?(?![:=])", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +184,7 @@ class _Detector:
         if "ruff" in tool or self.files & {"ruff.toml", ".ruff.toml"}:
             self.add("ruff", ["ruff", "check", "."], (*_PYTHON, "ruff.toml", ".ruff.toml"), "lint")
         if "mypy" in tool or self.files & {"mypy.ini", ".mypy.ini"} or re.search(r"^\[mypy", ini, re.M):
-            self.add("mypy", self._mypy(tool.get("mypy")), (*_PYTHON, "mypy.ini"), "types")
+            self.add("mypy", self._mypy(tool.get("mypy"), files), (*_PYTHON, "mypy.ini"), "types")
         tests = any(re.search(r"(?:^|/)(?:test_[^/]*|[^/]*_test|conftest)\.py$", path) for path in files)
         configured = (
             "pytest" in tool or "pytest.ini" in self.files or re.search(r"^\[(?:tool:)?pytest\]", ini, re.M)
@@ -192,12 +193,12 @@ class _Detector:
             command = _with_source("pytest", files)
             self.add("pytest", command, (*_PYTHON, "pytest.ini", "tox.ini"), "test", "pytest")
 
-    def _mypy(self, settings: object) -> Command:
+    def _mypy(self, settings: object, files: Sequence[str]) -> Command:
         given = settings if isinstance(settings, dict) else {}
         ini = self.text("mypy.ini") + self.text(".mypy.ini") + self.text("setup.cfg")
         names_files = any(key in given for key in ("files", "packages", "modules"))
         names_files = names_files or re.search(r"^(?:files|packages|modules)\s*=", ini, re.M) is not None
-        return ["mypy"] if names_files else ["mypy", "."]
+        return ["mypy"] if names_files else ["mypy", *(_packages(files) or ["."])]
 
     def npm(self) -> None:
         """Scripts of ``package.json``: test, lint, type checks."""
@@ -245,12 +246,20 @@ class _Detector:
                 self.add(f"make-{target}", ["make", target], (), purpose)
 
 
+def _packages(files: Sequence[str]) -> list[str]:
+    """Where the Python source is: ``src``, or the packages at the top that are not tests or documents."""
+    if any(re.match(r"src/.+\.py$", path) for path in files):
+        return ["src"]
+    packages = (path.split("/")[0] for path in files if re.fullmatch(r"[^/.]+/__init__\.py", path))
+    return sorted(name for name in packages if name.lower() not in risk.TEST_FOLDERS | risk.DOC_FOLDERS)
+
+
 def _with_source(program: str, files: Sequence[str]) -> Command:
-    """``program`` with the working copy's packages first on Python's path."""
-    at_top = any(re.fullmatch(r"(?!tests?/|docs?/|src/)[^/.]+/__init__\.py", path) for path in files)
-    at_top = at_top or any("/" not in path and path.endswith(".py") and path != "setup.py" for path in files)
-    folders = ["$PWD/src"] if any(re.match(r"src/.+\.py$", path) for path in files) else []
-    folders += ["$PWD"] if at_top else []
+    """``program`` with the working copy's source first on Python's path."""
+    packages = _packages(files)
+    modules = any("/" not in path and path.endswith(".py") and path != "setup.py" for path in files)
+    folders = ["$PWD/src"] if packages == ["src"] else []
+    folders += ["$PWD"] if modules or (packages and packages != ["src"]) else []
     if not folders:
         return [program]
     return f'PYTHONPATH="{":".join(folders)}${{PYTHONPATH:+:$PYTHONPATH}}" {program}'

@@ -16,7 +16,7 @@ from typing import Any
 from meshtui.core.config import Config, plain
 from meshtui.core.errors import InvalidInput
 from meshtui.core.mesh import counts, gates_config, risk
-from meshtui.core.mesh.domains import DEFAULT_LOOPS, Domain, Selection, Tree, configured, infer, select
+from meshtui.core.mesh.domains import DEFAULT_LOOPS, Domain, Selection, Tree, domains_of, select
 from meshtui.core.mesh.gates_config import DetectedGates, GateSpec
 from meshtui.core.mesh.validate import MESHTUI, check_plan
 from meshtui.core.models.envelope import show
@@ -81,7 +81,7 @@ def plan(asked: PlanRequest) -> Plan:
     """
     options = _options(asked)
     tree = Tree(asked.files)
-    parts = configured(asked.config.domains, tree) if asked.config.domains else infer(tree)
+    parts = domains_of(asked.config.domains, tree)
     limits = (asked.max_loops, asked.config.mesh.max_loops, DEFAULT_LOOPS)
     max_loops = next(limit for limit in limits if limit is not None)
     chosen = select(asked.request, parts, tree, max_loops=max_loops)

@@ -176,6 +176,9 @@ def _specials(tree: Tree) -> list[Domain]:
     loose: dict[DomainKind, list[str]] = {"docs": [], "tests": [], "build": [], "ci": [], "infra": []}
     for path in tree.folders[ROOT]:
         kinds = {touch.kind for touch in risk.touch_of(path)}
+        if "agents" in kinds:
+            # What agents are told is nobody's by default: a request has to name the file.
+            continue
         if risk.is_doc(path) or path.lower().partition(".")[0] in _DOC_STEMS:
             loose["docs"].append(path)
         elif kinds & {"lock", "manifest"}:
