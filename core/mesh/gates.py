@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from meshtui.core import storage
@@ -14,8 +13,8 @@ from meshtui.core.mesh.files import sha256_of, write_json
 from meshtui.core.mesh.gates_config import DetectedGates, GateSpec, in_force
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.workers import Crew, Finished, Task
+from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import GATE_RESULT, Evidence, Node
-from meshtui.core.vcs.change import reset_to
 
 TAIL_BYTES = 8000
 STATE_VALID = "loop:state-valid"
@@ -47,21 +46,28 @@ class GateRunner:
     """Runs the gates of one loop."""
 
     def __init__(
-        self, context: MissionContext, node: Node, paths: LoopPaths, progress: Progress, crew: Crew
+        self,
+        context: MissionContext,
+        node: Node,
+        paths: LoopPaths,
+        progress: Progress,
+        crew: Crew,
+        worktrees: LoopWorktrees,
     ) -> None:
         self._context = context
         self._node = node
         self._paths = paths
         self._progress = progress
         self._crew = crew
+        self._worktrees = worktrees
         raw = context.plan.options.get("detected_gates")
         detected = {
             key: GateSpec.from_json(value) for key, value in (raw if isinstance(raw, dict) else {}).items()
         }
         self._specs = in_force(context.config, DetectedGates(detected))
 
-    def run(self, gate_ids: list[str], worktree: Path, candidate: str, *, label: str = "") -> GateReport:
-        """Run gates one after the other on ``worktree``, which stands at ``candidate``.
+    def run(self, gate_ids: list[str], candidate: str, *, label: str = "") -> GateReport:
+        """Run gates one after the other in the loop's working copy, which stands at ``candidate``.
 
         What a gate leaves behind is recorded and removed. A gate nobody defined fails.
         """
@@ -81,23 +87,21 @@ class GateRunner:
                 )
                 self._write(gate_id, ok=False, blockers=[blocker])
                 continue
-            self._run_one(gate_id, spec, worktree, candidate, report, label)
+            self._run_one(gate_id, spec, candidate, report, label)
         return report
 
-    def _run_one(
-        self, gate_id: str, spec: GateSpec, worktree: Path, candidate: str, report: GateReport, label: str
-    ) -> None:
+    def _run_one(self, gate_id: str, spec: GateSpec, candidate: str, report: GateReport, label: str) -> None:
         argv = ("/bin/sh", "-c", spec.command) if isinstance(spec.command, str) else tuple(spec.command)
         task = Task(
             slot=f"gate-{label}{gate_id}",
             role="gate",
-            cwd=worktree,
+            cwd=self._worktrees.main,
             argv=argv,
             environment={"MESHTUI_GATE": gate_id},
             timeout_seconds=spec.timeout_seconds,
         )
         finished = self._crew.run([task])[0]
-        left = reset_to(worktree, candidate)
+        left = self._worktrees.reset(candidate)
         call = Call.attach(self._context.run_dir, finished.call_id)
         evidence = self._evidence(gate_id, spec, finished, call)
         report.evidence.append(evidence)

@@ -30,7 +30,7 @@ from meshtui.core.mesh.workers import Crew, Task
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import MERGE, Evidence, Handoff, LoopState, Node, Phase, Status
 from meshtui.core.vcs import worktree as trees
-from meshtui.core.vcs.change import diff, reset_to, snapshot
+from meshtui.core.vcs.change import diff, snapshot
 from meshtui.core.vcs.git import Git
 from meshtui.core.vcs.merge import integrate
 
@@ -49,8 +49,8 @@ class IntegrationRuntime:
         self._checkpoints = Checkpoints(context, node)
         self._progress: Progress = self._checkpoints.load()
         self._crew = Crew(context, node, self._progress, self._checkpoints)
-        self._gates = GateRunner(context, node, self.paths, self._progress, self._crew)
         self._worktrees = LoopWorktrees(context, node)
+        self._gates = GateRunner(context, node, self.paths, self._progress, self._crew, self._worktrees)
         self.branch = f"{RESULTS}/{context.plan.mission_id}"
         self.state = read_state(self.paths) or LoopState(
             mission_id=context.plan.mission_id, loop_id=node.loop_id
@@ -108,7 +108,7 @@ class IntegrationRuntime:
     def _merge_loops(self) -> None:
         """One commit a loop, in the order of the plan; a failed attempt leaves no trace."""
         context, place = self._context, self._worktrees.main
-        reset_to(place, context.base)
+        self._worktrees.reset(context.base)
         attempts: dict[str, list[dict[str, Any]]] = {}
         applied: list[str] = []
         touched: dict[str, list[str]] = {}
@@ -206,7 +206,7 @@ class IntegrationRuntime:
             return
         self._checkpoints.log("loop_gate_started", "running")
         assert self._progress.candidate is not None
-        report = self._gates.run(real, self._worktrees.main, self._progress.candidate)
+        report = self._gates.run(real, self._progress.candidate)
         self._progress.passed = [*self._progress.passed, *report.passed]
         self._progress.failed = [*self._progress.failed, *report.failed]
         self._progress.skipped = list(report.skipped)

@@ -40,8 +40,8 @@ class LoopRuntime:
         self._checkpoints = Checkpoints(context, node)
         self._progress: Progress = self._checkpoints.load()
         self._crew = Crew(context, node, self._progress, self._checkpoints)
-        self._gates = GateRunner(context, node, self.paths, self._progress, self._crew)
         self._worktrees = LoopWorktrees(context, node)
+        self._gates = GateRunner(context, node, self.paths, self._progress, self._crew, self._worktrees)
         self._makers = Makers(
             context,
             node,
@@ -136,7 +136,7 @@ class LoopRuntime:
     def _judge_gates(self) -> None:
         self._checkpoints.log("loop_gate_started", "running")
         candidate = self._need_candidate()
-        report = self._gates.run(self._node.gates.local, self._worktrees.main, candidate)
+        report = self._gates.run(self._node.gates.local, candidate)
         self._take(report)
         self.state.last_gate_result = "passed" if report.ok else "failed"
         self._checkpoints.log(
@@ -166,7 +166,7 @@ class LoopRuntime:
         self._take(report)
         real = [gate for gate in self._node.gates.checker if gate not in BUILTIN]
         if report.ok and real:
-            report = self._gates.run(real, self._worktrees.main, self._need_candidate())
+            report = self._gates.run(real, self._need_candidate())
             self._take(report)
         if not report.ok:
             self._refuse(report.findings)

@@ -16,7 +16,7 @@ from meshtui.core.mesh.prompts import maker_prompt
 from meshtui.core.mesh.workers import Crew, Finished, Task
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import Evidence, Node, OwnerScope
-from meshtui.core.vcs.change import Change, Snapshot, outside, reset_to, snapshot
+from meshtui.core.vcs.change import Change, Snapshot, outside, snapshot
 from meshtui.core.vcs.patching import apply_change
 
 MAKER_RESULT = "sks.loop-worker-run-result.v1"
@@ -100,7 +100,7 @@ class Makers:
             commit = self._best(places, start)
         elif single:
             commit = self._snapshot(places[0], self._context.base).commit
-            reset_to(places[0], commit)
+            self._worktrees.reset(commit)
         else:
             commit = self._join(parts, places, start)
         return self._candidate(commit)
@@ -110,7 +110,7 @@ class Makers:
         adopting = bool(self._progress.calls)
         if single:
             if not adopting:
-                reset_to(self._worktrees.main, start)
+                self._worktrees.reset(start)
             return [self._worktrees.main]
         places = []
         for number in range(1, len(parts) + 1):
@@ -223,7 +223,7 @@ class Makers:
     def _join(self, parts: Sequence[OwnerScope], places: Sequence[Path], start: str) -> str:
         """Put the makers' patches together in maker order; the commit of the whole."""
         progress, main = self._progress, self._worktrees.main
-        reset_to(main, start)
+        self._worktrees.reset(start)
         for number, (part, place) in enumerate(zip(parts, places, strict=True), 1):
             own = self._snapshot(place, start)
             for path in outside(own.change, part):
@@ -240,7 +240,7 @@ class Makers:
                     f"the patch of maker-{number} conflicts in {names}: {result.output[-500:].strip()}"
                 )
         commit = self._snapshot(main, self._context.base).commit
-        reset_to(main, commit)
+        self._worktrees.reset(commit)
         return commit
 
     def _best(self, places: Sequence[Path], start: str) -> str:
@@ -249,9 +249,9 @@ class Makers:
         best: tuple[int, int, str] | None = None
         for number, place in enumerate(places, 1):
             commit = self._snapshot(place, self._context.base).commit
-            reset_to(main, commit)
+            self._worktrees.reset(commit)
             bad = len(outside(self._worktrees.change_of(commit), self._node.owner_scope))
-            report = self._gates.run(self._node.gates.local, main, commit, label=f"candidate-{number}-")
+            report = self._gates.run(self._node.gates.local, commit, label=f"candidate-{number}-")
             score = (1000 * bad + len(report.failed), number, commit)
             self._checkpoints.log(
                 "loop_candidate_judged", "running", f"maker-{number}: {len(report.failed)} gates failed"
@@ -260,7 +260,7 @@ class Makers:
                 best = score
         if best is None:
             raise LoopBlocked("no maker delivered a candidate")
-        reset_to(main, best[2])
+        self._worktrees.reset(best[2])
         return best[2]
 
     def _candidate(self, commit: str) -> Change:

@@ -248,7 +248,12 @@ class MissionRunner:
             )
             if not leaving:
                 decision = ready(loops_of(context.plan), self._statuses(), Capacity(max_loops=cap))
-                for loop_id, because in decision.blocked.items():
+                blocked = {
+                    name: why
+                    for name, why in decision.blocked.items()
+                    if self._states[name].status not in ENDED
+                }
+                for loop_id, because in blocked.items():
                     self._settle_unstarted(
                         context,
                         context.plan.node(loop_id),
@@ -257,7 +262,7 @@ class MissionRunner:
                     )
                 for loop_id in decision.start:
                     self._start(context, context.plan.node(loop_id), ledger)
-                if decision.blocked:
+                if blocked:
                     continue
             if not self._running:
                 return

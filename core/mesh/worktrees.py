@@ -63,6 +63,10 @@ class LoopWorktrees:
         if not done.ok:
             raise LoopBlocked(f"[mesh] setup failed in {place} (exit {done.code}); see call {done.call_id}")
 
+    def reset(self, commit: str) -> list[str]:
+        """Put the loop's own working copy and branch exactly at ``commit``; what was removed."""
+        return reset_to(self.main, commit, branch=self.branch)
+
     def maker_copy(self, number: int, start: str) -> Path:
         """A maker's own working copy, standing at ``start``."""
         return self._copy(f"{self._node.loop_id}.maker-{number}", start)

@@ -297,7 +297,7 @@ def graph(run_dir: Path, as_json: bool, dot: bool, mission: str) -> None:
     paths = find_mission(existing(run_dir), mission)
     made = load_plan(paths)
     states = {
-        node.loop_id: state.status
+        node.loop_id: state
         for node in made.graph.nodes
         if (state := read_state(paths.loop(node.loop_id))) is not None
     }
