@@ -245,7 +245,6 @@ class Makers:
 
     def _best(self, places: Sequence[Path], start: str) -> str:
         """Of competing candidates the one with the best gates; all in order where they tie."""
-        main = self._worktrees.main
         best: tuple[int, int, str] | None = None
         for number, place in enumerate(places, 1):
             commit = self._snapshot(place, self._context.base).commit
