@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -190,23 +191,23 @@ def reset_to(worktree: Path, commit: str, *, branch: str | None = None) -> list[
     """Put meshtui's ``worktree`` exactly at ``commit`` and remove leftovers; ignored files stay.
 
     HEAD ends on ``branch``, which is moved there too, or detached; no other branch moves, whatever the
-    worker had checked out. Returns what was changed or removed; save it first. Nobody may work there: a
-    lock file on this index that outlasts the wait is taken for a dead git's and removed.
+    worker had checked out. Returns what was changed or removed; save it first. Nobody may work there: see
+    :func:`run_owned`.
     """
     git = Git(worktree)
     dirs = linked(worktree)
     commit = git.head_commit(commit)
-    git.run("update-ref", "--no-deref", "-m", "meshtui: reset", "HEAD", commit)
+    run_owned(git, "update-ref", "--no-deref", "-m", "meshtui: reset", "HEAD", commit)
     _end_unfinished(dirs)
     _prepare_index(git, dirs)
     changed = git.run("diff-index", "-z", "--name-only", "--no-renames", commit, settings=FULL_TREE).fields
-    with_own_index(git, "reset", "--hard", "--quiet", commit)
+    run_owned(git, "reset", "--hard", "--quiet", commit)
     left = git.run("ls-files", "-o", "-z", "--exclude-standard", settings=FULL_TREE).fields
     if left:
         git.run("clean", "-ffdq", settings=FULL_TREE, timeout=LONG_TIMEOUT)
     if branch is not None:
         git.run("update-ref", "-m", "meshtui: reset", f"refs/heads/{branch}", commit)
-        git.run("symbolic-ref", "-m", "meshtui: reset", "HEAD", f"refs/heads/{branch}")
+        run_owned(git, "symbolic-ref", "-m", "meshtui: reset", "HEAD", f"refs/heads/{branch}")
     return sorted({*changed, *left})
 
 
@@ -232,21 +233,20 @@ def _prepare_index(git: Git, dirs: GitDirs) -> None:
         storage.move(scratch.index, dirs.own / "index", durable=False)
 
 
-def with_own_index(git: Git, *args: str) -> None:
-    """Run a command that writes the own index of meshtui's working tree.
+def run_owned(git: Git, *args: str) -> None:
+    """Run a command that changes the own index or HEAD of meshtui's working tree, where nobody else works.
 
-    A lock on that index which nobody gives up while this waits is left by a git that was killed: removed.
+    A lock there that outlasts the whole wait was left by a git that was killed: it is removed.
     """
-    dirs = linked(git.top)
-    lock = dirs.own / "index.lock"
+    own = linked(git.top).own
     for last in (False, True):
-        seen = lock.stat().st_mtime_ns if lock.exists() else None
         try:
             git.run(*args, settings=FULL_TREE, timeout=LONG_TIMEOUT)
         except GitError as error:
-            if last or error.lock is None or error.lock.resolve() != lock.resolve():
+            lock = error.lock
+            if last or lock is None or lock.parent.resolve() != own:
                 raise
-            if seen is None or not lock.exists() or lock.stat().st_mtime_ns != seen:
+            if lock.exists() and time.time() - lock.stat().st_mtime < git.lock_wait:
                 raise
             storage.remove_file(lock)
         else:

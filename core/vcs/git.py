@@ -395,7 +395,7 @@ def dirs_of(top: Path) -> GitDirs:
 @functools.cache
 def git_version() -> tuple[int, ...]:
     """The installed git's version, e.g. ``(2, 39, 5)``; raises :class:`MeshtuiError` below 2.30."""
-    text = Git(Path.cwd()).run("version").text
+    text = Git(Path("/")).run("version").text
     numbers = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
     version = tuple(int(part) for part in numbers.groups("0")) if numbers else (0,)
     if version < MINIMUM:

@@ -169,12 +169,13 @@ def read_work(scratch: Scratch, *, base: str, exclude: Sequence[str] = ()) -> Wo
     changes = raw_changes(scratch.git, base, tree)
     links = [change.path for change in changes if GITLINK in (change.mode_before, change.mode_after)]
     unsupported = sorted({*nested, *links})
-    apart = [*(folder.strip("/") for folder in exclude), *links]
+    excluded = [folder.strip("/") for folder in exclude]
+    apart = [*excluded, *links]
     undone = [change for change in changes if any(is_below(change.path, folder) for folder in apart)]
     if undone:
         _undo(scratch, undone)
         tree = scratch.write_tree()
-    unsupported = [path for path in unsupported if not any(is_below(path, each) for each in exclude)]
+    unsupported = [path for path in unsupported if not any(is_below(path, each) for each in excluded)]
     return WorkTree(tree, tuple(unsupported))
 
 

@@ -9,6 +9,7 @@ from typing import Final, Literal
 
 from meshtui.core.errors import InvalidInput
 from meshtui.core.vcs import worktree as worktrees
+from meshtui.core.vcs.change import run_owned
 from meshtui.core.vcs.git import LONG_TIMEOUT, Git, GitDirs, dirs_of, last_words
 from meshtui.core.vcs.index import Scratch, linked
 from meshtui.core.vcs.patching import Merged, Method, merged, take_over
@@ -123,7 +124,7 @@ def _committed(git: Git, head: str, onto: str, tree: str, message: str) -> tuple
     if tree == onto:
         return head, False
     commit = git.commit_tree(tree, parents=(head,), message=message)
-    git.run("update-ref", "-m", "meshtui: integrate", "HEAD", commit, head)
+    run_owned(git, "update-ref", "-m", "meshtui: integrate", "HEAD", commit, head)
     return commit, True
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
-from meshtui.core.vcs.change import Change, patch_command, with_own_index
+from meshtui.core.vcs.change import Change, patch_command, run_owned
 from meshtui.core.vcs.git import LONG_TIMEOUT, Git, GitError, GitResult
 from meshtui.core.vcs.index import Scratch, joined, linked, raw_changes
 
@@ -105,13 +105,13 @@ def take_over(git: Git, before: str, after: str) -> str | None:
     if _overlapping(touched, git.dirty()):
         return said
     # Only the times of files differ from what the index knows: look at their contents and try again.
-    with_own_index(git, "update-index", "-q", "--refresh")
+    run_owned(git, "update-index", "-q", "--refresh")
     return _read_tree(git, before, after)
 
 
 def _read_tree(git: Git, before: str, after: str) -> str | None:
     try:
-        with_own_index(git, "read-tree", "-m", "-u", before, after)
+        run_owned(git, "read-tree", "-m", "-u", before, after)
     except GitError as error:
         if error.code is None or error.lock is not None:
             raise

@@ -81,7 +81,7 @@ def run_bounded(
     try:
         in_time = _exchange(process, input, out, err, time.monotonic() + timeout)
     finally:
-        if not _has_ended(process.pid):
+        if not _has_ended(process):
             _end_group(process)
         for stream in (process.stdin, process.stdout, process.stderr):
             if stream is not None:
@@ -111,7 +111,7 @@ def _exchange(
                 return False
             ready = selector.select(min(left, _TICK))
             quiet = 0 if ready else quiet + 1
-            if quiet >= 2 and _has_ended(process.pid):
+            if quiet >= 2 and _has_ended(process):
                 _signal_group(process.pid, signal.SIGKILL)
                 return True
             for key, _events in ready:
@@ -126,7 +126,7 @@ def _exchange(
                         selector.unregister(key.fileobj)
                         assert process.stdin is not None
                         process.stdin.close()
-    return _wait_ended(process.pid, end)
+    return _wait_ended(process, end)
 
 
 def _feed(fd: int, pending: memoryview) -> memoryview:
@@ -139,14 +139,16 @@ def _feed(fd: int, pending: memoryview) -> memoryview:
         return pending[:0]
 
 
-def _has_ended(pid: int) -> bool:
-    """Whether child ``pid`` ended; it stays a zombie, so that its group's number is not given away."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether the child ended; where that is possible it stays a zombie, so that its number stays its own."""
+    if process.returncode is not None or not hasattr(os, "waitid"):
+        return process.poll() is not None
+    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _wait_ended(pid: int, end: float) -> bool:
+def _wait_ended(process: subprocess.Popen[bytes], end: float) -> bool:
     pause = 0.0005
-    while not _has_ended(pid):
+    while not _has_ended(process):
         if time.monotonic() >= end:
             return False
         time.sleep(pause)
@@ -157,7 +159,7 @@ def _wait_ended(pid: int, end: float) -> bool:
 def _end_group(process: subprocess.Popen[bytes]) -> None:
     """Ask first: git removes its lock files when it is told to end."""
     _signal_group(process.pid, signal.SIGTERM)
-    _wait_ended(process.pid, time.monotonic() + _GRACE)
+    _wait_ended(process, time.monotonic() + _GRACE)
     _signal_group(process.pid, signal.SIGKILL)
 
 

@@ -8,6 +8,7 @@ import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from meshtui.core.errors import InvalidInput, MeshtuiError
@@ -123,10 +124,9 @@ def _alive(pid: int) -> bool:
     end = time.monotonic() + 5
     while time.monotonic() < end:
         try:
-            with open(f"/proc/{pid}/stat") as file:
-                if file.read().rsplit(")", 1)[1].split()[0] == "Z":
-                    return False
-        except FileNotFoundError:
+            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
+                return False
+        except psutil.NoSuchProcess:
             return False
         time.sleep(0.01)
     return True

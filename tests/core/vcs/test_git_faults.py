@@ -279,11 +279,14 @@ def test_a_stale_lock_in_the_operator_s_checkout_stops_no_loop(repo: Repo) -> No
     assert land(repo.git, result_branch("m"), "main").after == repo.git.branch_commit(result_branch("m"))
 
 
-def test_a_lock_left_by_a_killed_worker_loses_no_loop(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", ["index.lock", "HEAD.lock"])
+def test_a_lock_left_by_a_killed_worker_loses_no_loop(
+    repo: Repo, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
     monkeypatch.setattr("meshtui.core.vcs.git.LOCK_WAIT", 0.05)
     path = repo.worktree(branch=loop_branch("m", "a"))
     write(path, "new", "x")
-    lock = Git(path).dirs.own / "index.lock"
+    lock = Git(path).dirs.own / name
     lock.write_bytes(b"half an index")
     found = snapshot(path, base=repo.base, message="m")
     assert [file.path for file in found.change.files] == ["new"]

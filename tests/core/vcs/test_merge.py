@@ -198,6 +198,20 @@ def test_patches_of_makers_go_together_in_order(loops: Loops) -> None:
     assert [file.path for file in candidate.change.files] == ["one.txt", "two.txt"]
 
 
+def test_sha256_repositories_and_operators_without_a_name(tmp_path: Path) -> None:
+    try:
+        repo = Repo.make(tmp_path / "repo", "--object-format=sha256")
+    except AssertionError:
+        pytest.skip("this git has no sha256 repositories")
+    loops = Loops(repo)
+    loops.integrate(loops.commit(one__txt="new\n"))
+    result = loops.integrate(loops.commit(two__txt="new\n", src__new="x"))
+    assert result.commit is not None
+    assert len(result.commit) == 64
+    assert land(repo.git, result_branch("m"), "main").after == result.commit
+    assert repo.git.run("log", "-1", "--format=%an <%ae>").text == "meshtui <meshtui@localhost>"
+
+
 # --- landing
 
 

@@ -37,6 +37,15 @@ def test_add_list_remove(repo: Repo) -> None:
     assert fingerprint(repo.top) == before
 
 
+def test_listing_with_a_git_that_cannot_separate_by_nul(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.worktree("one two", branch="meshtui-loops/m/a")
+    repo.worktree("three")
+    listed = list_worktrees(repo.git)
+    monkeypatch.setattr(worktrees, "git_version", lambda: (2, 30, 2))
+    assert list_worktrees(repo.git) == listed
+    assert len(listed) == 3
+
+
 def test_what_is_in_the_way_is_named(repo: Repo, tmp_path: Path) -> None:
     git = repo.git
     write(tmp_path / "w", "mine/file", "x")
