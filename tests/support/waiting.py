@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], limit: float = 20.0, what: str = "the condition") -> T:
+def wait_until(condition: Callable[[], T | None], limit: float = 20.0, what: str = "the condition") -> T:
     """The first true value of ``condition``; fails after ``limit`` seconds."""
     end = time.monotonic() + limit
     while not (value := condition()):
