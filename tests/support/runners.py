@@ -265,4 +265,5 @@ def alive(pid: int) -> bool:
 
 def pid_in(path: Path, limit: float = 20.0) -> int:
     """The pid a program wrote into a file, once it did."""
-    return int(wait_until(lambda: path.exists() and path.read_text().strip(), limit, f"a pid in {path}"))
+    text = wait_until(lambda: path.read_text().strip() if path.exists() else "", limit, f"a pid in {path}")
+    return int(text)
