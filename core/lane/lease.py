@@ -24,6 +24,9 @@ from meshtui.core.lane.dirlock import Owner
 
 HEARTBEAT_SECONDS = 15.0
 TAKE_OVER_GRACE_SECONDS = 5.0
+STAND_IN = "stand_in"
+STAND_IN_SECONDS = 15.0
+"""How long somebody who acts once in a missing runner's place is waited for: ending a call takes a while."""
 UNCLEAR_SECONDS = 1.0
 """How long a lock that no living process is known to hold is waited for."""
 
@@ -76,10 +79,11 @@ class Lease:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def acquire(self, *, take_over: bool = False, heartbeat: bool = True) -> None:
+    def acquire(self, *, take_over: bool = False, stand_in: bool = False) -> None:
         """Take the lease; raises :class:`Held` with the holder's pid, host and heartbeat age.
 
-        With ``take_over`` a holder that is in the way is ended by its identity first.
+        With ``take_over`` a holder that is in the way is ended by its identity first. A ``stand_in`` acts
+        once in a missing runner's place: it has no heartbeat, and a runner that starts waits for it.
         """
         if not self._take_os_lock():
             if not take_over:
@@ -87,7 +91,8 @@ class Lease:
             self._end_holder()
             self._lock.acquire(TAKE_OVER_GRACE_SECONDS)
         try:
-            if not dirlock.try_take(self._paths.runner_lock, self._clock):
+            mark = {STAND_IN: True} if stand_in else {}
+            if not dirlock.try_take(self._paths.runner_lock, self._clock, **mark):
                 if not take_over:
                     raise Held(self._refusal())
                 self._end_holder()
@@ -98,7 +103,7 @@ class Lease:
         except BaseException:
             self._lock.release()
             raise
-        if heartbeat:
+        if not stand_in:
             self._thread = threading.Thread(target=self._beat, name="meshtui-heartbeat", daemon=True)
             self._thread.start()
 
@@ -108,9 +113,13 @@ class Lease:
         A program that a runner just started has its descriptors for a moment longer than the runner
         itself, and a runner that just starts has yet to say who it is.
         """
-        end = time.monotonic() + UNCLEAR_SECONDS
+        began = time.monotonic()
+        end = began + UNCLEAR_SECONDS
         while not self._lock.try_acquire():
             owner = dirlock.read_owner(self._paths.runner_lock)
+            if owner is not None and owner.data.get(STAND_IN) and time.monotonic() < began + STAND_IN_SECONDS:
+                time.sleep(0.005)
+                continue
             known = owner is not None and owner.who is not None and identity.presence(owner.who) != "gone"
             if known or time.monotonic() >= end:
                 return False
