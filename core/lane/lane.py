@@ -233,9 +233,11 @@ class Lane:
         for record in self._active_records(files):
             if settler.complete(record) is not None or self._ended_by_itself(record):
                 continue
-            survivors += self._end_call(record, "stopped")
-            settler.put_back(record, event="phase_aborted")
-            stopped = record.envelope_id
+            left = self._end_call(record, "stopped")
+            survivors += left
+            if not left:
+                settler.put_back(record, event="phase_aborted")
+                stopped = record.envelope_id
         files.write_status()
         return StopReceipt(stopped=stopped is not None, envelope_id=stopped, survivors=survivors)
 

@@ -63,7 +63,8 @@ def holder(paths: Leased, clock: Clock) -> Holder:
     if not paths.runner_lock.is_dir():
         return Holder(None, alive=False, foreign=False)
     alive = not dirlock.is_free(paths.runner_lock, clock)
-    return Holder(owner, alive=alive, foreign=alive)
+    # One of ours may have started between the two looks.
+    return Holder(owner, alive=alive, foreign=alive and not storage.is_locked(paths.runner_flock))
 
 
 class Lease:
