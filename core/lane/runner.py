@@ -350,7 +350,9 @@ class Runner:
         if reason == "deadline":
             return self._settle_stall(attempt)
         if reason is not None:
-            self._settle_ended(attempt, {"killed": KILLED, "output": OUTPUT_LIMIT}.get(reason, f"ended: {reason}"))
+            self._settle_ended(
+                attempt, {"killed": KILLED, "output": OUTPUT_LIMIT}.get(reason, f"ended: {reason}")
+            )
             return None
         outcome, code = self._phases.outcome(attempt)
         if outcome.status == "unknown_session" and attempt.session_id is not None:

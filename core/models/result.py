@@ -90,6 +90,8 @@ def _refuse_other_files(target: Path) -> None:
     except (InvalidInput, StorageError):
         value = {}
     # Records and loop.json carry the same version.
-    is_result = value.get("schema_version") == SCHEMA_VERSION and value.get("status") in get_args(ResultStatus)
+    is_result = value.get("schema_version") == SCHEMA_VERSION and value.get("status") in get_args(
+        ResultStatus
+    )
     if not is_result and value.get("schema") != HANDOFF_SCHEMA:
         raise InvalidInput(f"{target} exists and is neither an earlier result nor a handoff: not overwritten")
