@@ -24,8 +24,8 @@ CHANGING = (
     "rmdir",
     "utime",
 )
-NEEDS_SPACE = ("open", "write", "pwrite", "fsync", "link", "mkdir")
-"""What a full disk refuses; removing and renaming go on."""
+NEEDS_SPACE = ("open", "write", "pwrite", "fsync", "rename", "link", "mkdir")
+"""What a full disk refuses; removing goes on."""
 
 ENDED = 97
 """Exit status of a process that was ended at a call."""
@@ -96,10 +96,14 @@ def end_at(n: int, *, torn: bool = False) -> Callable[[int, str, tuple[Any, ...]
 
 
 def full_at(n: int, *, once: bool) -> Callable[[int, str, tuple[Any, ...]], None]:
-    """Say that the disk is full at the ``n``-th call, ``once`` or at every later one that needs space."""
+    """Say that the disk is full from the ``n``-th call on to those that need space, or only ``once``."""
+
+    refused = False
 
     def act(number: int, name: str, args: tuple[Any, ...]) -> None:
-        if number == n or (number > n and not once and name in NEEDS_SPACE):
+        nonlocal refused
+        if number >= n and name in NEEDS_SPACE and not (once and refused):
+            refused = True
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     return act
