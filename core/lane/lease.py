@@ -24,6 +24,8 @@ from meshtui.core.run_dir import LanePaths
 
 HEARTBEAT_SECONDS = 15.0
 TAKE_OVER_GRACE_SECONDS = 5.0
+UNCLEAR_SECONDS = 1.0
+"""How long a lock that no living process is known to hold is waited for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +70,7 @@ class Lease:
 
         With ``take_over`` a holder that is in the way is ended by its identity first.
         """
-        if not self._lock.try_acquire():
+        if not self._take_os_lock():
             if not take_over:
                 raise Held(self._refusal())
             self._end_holder()
@@ -88,6 +90,21 @@ class Lease:
         if heartbeat:
             self._thread = threading.Thread(target=self._beat, name="meshtui-heartbeat", daemon=True)
             self._thread.start()
+
+    def _take_os_lock(self) -> bool:
+        """Take the OS lock, unless a living process is seen to have it.
+
+        A program that a runner just started has its descriptors for a moment longer than the runner
+        itself, and a runner that just starts has yet to say who it is.
+        """
+        end = time.monotonic() + UNCLEAR_SECONDS
+        while not self._lock.try_acquire():
+            owner = dirlock.read_owner(self._paths.runner_lock)
+            known = owner is not None and owner.who is not None and identity.presence(owner.who) != "gone"
+            if known or time.monotonic() >= end:
+                return False
+            time.sleep(0.002)
+        return True
 
     def _refusal(self) -> str:
         owner = dirlock.read_owner(self._paths.runner_lock)

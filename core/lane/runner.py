@@ -128,24 +128,29 @@ class Runner:
 
     def run(self) -> RunOutcome:
         """Work the lane; raises :class:`Held` if another runner does, :class:`LeaseLost` if one takes over."""
-        self._files.queue.make_folders()
-        self._lease.acquire(take_over=self._options.take_over)
         try:
+            self._files.queue.make_folders()
+            self._lease.acquire(take_over=self._options.take_over)
             try:
-                state = self._work()
-            except _HandOver:
-                self._files.note("runner_handed_over", self._options.lane_id)
-                return self._outcome("handed over")
-            except LeaseLost:
-                raise
-            except (MeshtuiError, OSError) as error:
-                self._say_failed(error)
-                raise
-            self._answer_stops()
-            return self._outcome(state)
+                return self._run_held()
+            finally:
+                self._lease.release()
         finally:
-            self._lease.release()
             self._wake.close()
+
+    def _run_held(self) -> RunOutcome:
+        try:
+            state = self._work()
+        except _HandOver:
+            self._files.note("runner_handed_over", self._options.lane_id)
+            return self._outcome("handed over")
+        except LeaseLost:
+            raise
+        except (MeshtuiError, OSError) as error:
+            self._say_failed(error)
+            raise
+        self._answer_stops()
+        return self._outcome(state)
 
     def _say_failed(self, error: Exception) -> None:
         """Leave word of the runner's own failure, as far as the disk still takes it."""

@@ -423,3 +423,135 @@ def test_the_disk_is_full_at_every_call(case: Case, once: bool, quick_path: Path
             assert temporary_files(shelf.run_dir) == []
         with noted(f"full at call {n}, done: {done}"):
             shelf.verify(done=done)
+
+
+# -- a whole runner --------------------------------------------------------------------------------------
+
+STAMP = 'echo "start $MESHTUI_ENVELOPE_ID" >> "$MESHTUI_RUN_DIR/ran"; echo "end $MESHTUI_ENVELOPE_ID" >> "$MESHTUI_RUN_DIR/ran"'
+
+
+def _two_phases(root: Path) -> RunDir:
+    run_dir, lane = new_lane(root)
+    lane.enqueue_many([phase("one", story_id="s"), phase("two", story_id="s")])
+    return run_dir
+
+
+def _whole_runner(root: Path) -> Callable[[], object]:
+    return lambda: run_until_idle(RunDir(root), STAMP)
+
+
+def test_a_runner_ends_at_every_call(quick_path: Path) -> None:
+    """Each phase runs once, whenever its runner ends: its call outlives the runner and is adopted."""
+    root = quick_path / "run"
+    _two_phases(root)
+    calls = counted(_whole_runner(root))
+    for n in range(1, len(calls) + 3):
+        shutil.rmtree(root)
+        run_dir = _two_phases(root)
+        done = ended_at(n, _whole_runner(root))
+        with noted(f"ended at call {n} of {len(calls)}, done: {done}"):
+            # A lock that nobody had written a name into is waited for: ten seconds by the clock.
+            outcome = run_until_idle(run_dir, STAMP, LaterClock())
+            assert outcome.state == "waiting"
+            assert not outcome.parked
+            ran = (root / "ran").read_text().splitlines()
+            assert ran == ["start one", "end one", "start two", "end two"]
+            assert where(run_dir) == {"one": "claimed", "two": "claimed"}
+            assert results(run_dir) == {"one": "done", "two": "done"}
+            assert not run_dir.lane.history.exists(), "a result was written twice"
+            assert not run_dir.lane.runner_lock.exists()
+            check(run_dir, quick_path)
+
+
+def test_a_disk_is_full_for_a_runner_at_every_call(quick_path: Path) -> None:
+    """The runner says so and ends, or goes on; once there is space the next one brings all to its end."""
+    root = quick_path / "run"
+    _two_phases(root)
+    calls = counted(_whole_runner(root))
+    for n in range(1, len(calls) + 1):
+        shutil.rmtree(root)
+        run_dir = _two_phases(root)
+        with noted(f"full at call {n} of {len(calls)}"):
+            with disk_calls(full_at(n, once=True)):
+                try:
+                    run_until_idle(run_dir, STAMP)
+                except MeshtuiError as error:
+                    assert "disk is full" in str(error), error
+            outcome = run_until_idle(run_dir, STAMP)
+            assert outcome.state == "waiting"
+            ran = (root / "ran").read_text().splitlines()
+            assert ran == ["start one", "end one", "start two", "end two"]
+            assert where(run_dir) == {"one": "claimed", "two": "claimed"}
+            assert results(run_dir) == {"one": "done", "two": "done"}
+            check(run_dir, quick_path)
+
+
+# -- the same from outside -------------------------------------------------------------------------------
+
+
+def _strace(*arguments: str) -> list[str]:
+    strace = shutil.which("strace")
+    if strace is None:
+        pytest.skip("there is no strace")
+    return [strace, "-f", "-qq", "-o", "/dev/null", *arguments]
+
+
+@pytest.fixture(scope="module")
+def strace_works() -> None:
+    inject = ["-e", "trace=rename", "-e", "inject=rename:signal=SIGKILL:when=1"]
+    tried = subprocess.run(
+        [*_strace(*inject), sys.executable, "-c", "import os; os.rename('/nowhere', '/nowhere')"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if tried.returncode not in (-9, 137):
+        pytest.skip(f"strace cannot inject signals here: {tried.stderr.strip()[-200:] or tried.returncode}")
+
+
+def _cli(run_dir: RunDir, *arguments: str) -> list[str]:
+    return [sys.executable, "-P", "-m", "meshtui", *arguments, "--run-dir", str(run_dir.root)]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "syscalls"),
+    [
+        (
+            "enqueue",
+            ("enqueue", "--prompt", "p", "--id", "new", "--engine", "command"),
+            ("fsync", "rename", "pwrite64", "mkdir", "unlink", "rmdir"),
+        ),
+        ("restore", ("restore",), ("rename",)),
+        ("answer retry", ("answer", "parked", "--retry"), ("rename",)),
+        ("answer drop", ("answer", "parked", "--drop"), ("rename",)),
+    ],
+    ids=["enqueue", "restore", "retry", "drop"],
+)
+@pytest.mark.usefixtures("strace_works")
+def test_the_command_is_killed_at_every_system_call(
+    name: str, arguments: tuple[str, ...], syscalls: tuple[str, ...], quick_path: Path
+) -> None:
+    [case] = [case for case in CASES if case.name == name]
+    shelf = Shelf(case, quick_path)
+    environment = {**os.environ, "PYTHONPATH": str(PROJECT), "PYTHONDONTWRITEBYTECODE": "1"}
+    killed = 0
+    for syscall in syscalls:
+        for n in range(1, 40):
+            shelf.fresh()
+            traced = _strace("-e", f"trace={syscall}", "-e", f"inject={syscall}:signal=SIGKILL:when={n}")
+            done = subprocess.run(
+                [*traced, *_cli(shelf.run_dir, *arguments)],
+                cwd=quick_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            ended = done.returncode in (-9, 137)
+            assert ended or done.returncode == 0, done.stderr
+            with noted(f"killed at {syscall} {n}"):
+                shelf.verify(done=not ended)
+            if not ended:
+                break
+            killed += 1
+    assert killed >= 2 * len(syscalls)
