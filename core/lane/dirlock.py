@@ -15,7 +15,7 @@ from typing import Any
 
 from meshtui.core import identity, storage, strict_json
 from meshtui.core.clock import Clock, from_iso, iso
-from meshtui.core.errors import Held, InvalidInput
+from meshtui.core.errors import Held, InvalidInput, StorageError
 from meshtui.core.identity import ProcessIdentity
 
 OWNERLESS_SECONDS = 10.0
@@ -96,6 +96,9 @@ def try_take(folder: Path, clock: Clock, **fields: Any) -> bool:
         if os_made:
             try:
                 storage.write_new(folder / "owner.json", owner_bytes(clock, **fields), durable=False)
+            except FileExistsError:
+                # Another tool put its own lock back over ours.
+                return False
             except BaseException:
                 give_back(folder)
                 raise
@@ -126,7 +129,11 @@ def _break_stale(folder: Path, clock: Clock) -> bool:
     moved = os.lstat(aside)
     if (moved.st_ino, moved.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
         # Another tool broke it too and took it anew between our look and our move: it is theirs.
-        storage.move(aside, folder, durable=False)
+        try:
+            storage.move(aside, folder, durable=False)
+        except StorageError:
+            # And yet another one was quicker than this: the lock is not ours in any case.
+            storage.remove_tree(aside)
         return False
     storage.remove_tree(aside)
     return True
