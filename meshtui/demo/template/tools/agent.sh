@@ -29,7 +29,10 @@ compile)
     echo 'everything compiles'
     ;;
 test)
-    "$python" -m unittest discover -v 2>&1
+    if ! "$python" -m unittest discover --verbose 2>&1; then
+        echo 'the unit tests fail' >&2
+        exit 1
+    fi
     ;;
 leap-year/diagnose)
     "$python" tools/diagnose.py

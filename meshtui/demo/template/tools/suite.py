@@ -20,6 +20,8 @@ def run(names=()):
 
 
 def git(*arguments):
-    """What git prints for these arguments."""
-    done = subprocess.run(["git", *arguments], check=True, capture_output=True, text=True, cwd=TOP)
+    """What git prints for these arguments; ends the program with its words where it fails."""
+    done = subprocess.run(["git", *arguments], check=False, capture_output=True, text=True, cwd=TOP)
+    if done.returncode != 0:
+        sys.exit(f"git {arguments[0]}: {done.stderr.strip()}")
     return done.stdout.strip()
