@@ -20,7 +20,8 @@ from meshtui.core.run_dir import RunDir
 from meshtui.demo.envelopes import demo_envelopes
 
 SCHEMA = "meshtui.demo.v1"
-TEMPLATE = Path(__file__).parent / "template"
+TEMPLATE = Path(__file__).parent / "repo-template"
+"""What the repository holds at first; its name is no identifier, so that nothing takes it for a package."""
 GIT_SECONDS = 30
 
 _SETTINGS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -57,25 +58,25 @@ class DemoWork:
         self._say = say
         self._clock = clock or SystemClock()
         self._runner: Runner | None = None
-        self._stopping = False
+        self._stop = threading.Event()
 
     def request_stop(self) -> None:
         """End the active call, put its record back, return."""
-        self._stopping = True
+        self._stop.set()
         if self._runner is not None:
             self._runner.request_stop()
 
     def run(self) -> Report:
         """Work the lane; a parked phase is answered once, with a longer deadline."""
         answered: list[str] = []
-        while not self._stopping:
+        while not self._stop.is_set():
             self._runner = open_runner(self._demo.run_dir, until_idle=True, clock=self._clock)
-            if self._stopping:
+            if self._stop.is_set():
                 self._runner.request_stop()
             self._runner.listen(self._tell)
             self._runner.run()
             parked = [row for row in self._view().stalled if row.envelope_id not in answered]
-            if self._stopping or not parked:
+            if self._stop.is_set() or not parked:
                 break
             for row in parked:
                 self._answer(row)
