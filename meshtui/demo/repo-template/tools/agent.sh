@@ -45,7 +45,7 @@ docs)
     sh tools/commit.sh 'Index the documentation'
     ;;
 soak)
-    "$python" tools/soak.py 2.0
+    "$python" tools/soak.py 3
     ;;
 changelog)
     "$python" tools/changelog.py

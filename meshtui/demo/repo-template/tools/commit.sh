@@ -6,5 +6,5 @@ if git diff --cached --quiet; then
     echo 'nothing changed'
 else
     git commit --quiet --message "$1"
-    git --no-pager show --stat --format='committed %h %s' HEAD
+    git --no-pager show --stat=72 --format='committed %h %s' HEAD
 fi

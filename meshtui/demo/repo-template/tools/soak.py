@@ -22,5 +22,5 @@ while (now := time.monotonic()) - begin < seconds:
     count += 1
     if now - told >= 0.25:
         told = now
-        print(f"{count:,} dates agree after {now - begin:.2f} of {seconds:.2f} s", flush=True)
+        print(f"{count:,} dates agree after {now - begin:.2f} of {seconds:g} s", flush=True)
 print(f"all {count:,} dates agree")
