@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
-from meshtui.core.errors import MeshtuiError
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
 
@@ -227,7 +226,7 @@ class Watcher:
         while not self._stop.is_set():
             try:
                 view = self._reader.refresh()
-            except (OSError, ValueError, MeshtuiError) as error:
+            except Exception as error:  # noqa: BLE001 - reported; following goes on
                 text = f"cannot read {self._run_dir.root.name}: {error}"
                 if text != self._problem:
                     self._problem = text

@@ -14,7 +14,8 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.view import SECTIONS, Detail, LaneView
 from meshtui.messages import DetailRead, OutputRead
 
-SCREENS = ("lane", *SECTIONS, "envelope", "output", "result", "handoff", "help", "enqueue")
+DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
+SCREENS = ("lane", *SECTIONS, "envelope", "output", "result", "handoff", *DIALOGS)
 """What can be drawn: the lane as it opens, one of its lists, one part of the details, a dialog."""
 
 
@@ -84,7 +85,7 @@ async def _draw(
             if part == screen:
                 lane.query_one(DetailPane).choose(part)
                 lane.add_class("-detail-open")
-        if screen in ("help", "enqueue"):
+        if screen in DIALOGS:
             await lane.run_action(screen)
         await pilot.pause()
         return picture(app, size)

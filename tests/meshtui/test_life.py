@@ -7,6 +7,7 @@ import threading
 import time
 
 from meshtui.core.errors import Held
+from meshtui.core.lane.receipts import PauseReceipt
 from meshtui.screens.lane import LaneScreen
 from meshtui.screens.leave import Leave
 from tests.support.engine import FakeEngine
@@ -30,11 +31,12 @@ async def test_opening_and_closing_leaves_no_thread() -> None:
 async def test_leaving_is_bounded_while_everything_is_busy() -> None:
     release = threading.Event()
 
-    class Slow(FakeEngine):
-        pass
+    def pause() -> PauseReceipt:
+        release.wait(30)
+        return PauseReceipt(True)
 
-    engine = Slow(lane(3))
-    engine.the_operations.pause = lambda: release.wait(30)  # type: ignore[assignment,method-assign,return-value]
+    engine = FakeEngine(lane(3))
+    engine.the_operations.pause = pause  # type: ignore[method-assign]
     started = 0.0
     try:
         async with console(engine=engine) as it:
