@@ -85,6 +85,7 @@ async def _draw(
             if part == screen:
                 lane.query_one(DetailPane).choose(part)
                 lane.add_class("-detail-open")
+        await pilot.pause()
         if screen in DIALOGS:
             await lane.run_action(screen)
         await pilot.pause()

@@ -42,7 +42,9 @@ class AnswerForm(ModalScreen[Answer]):
     """Dismisses with an :class:`Answer`, ``None`` to leave it parked."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave")
+        Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave"),
+        Binding("r", "retry", "Run again", show=False, id="answer.retry"),
+        Binding("d", "drop", "Drop", show=False, id="answer.drop"),
     ]
 
     def __init__(self, row: Row, item: Attention | None, question: dict[str, Any] | None) -> None:
@@ -67,8 +69,8 @@ class AnswerForm(ModalScreen[Answer]):
                 yield Static("", id="seconds-error", classes="error")
             with Horizontal(classes="buttons"):
                 yield choice("Leave it", "esc", "leave")
-                yield choice("Run again", "enter", "retry")
-                yield choice("Drop", "", "drop", danger=True)
+                yield choice("Run again", "r", "retry")
+                yield choice("Drop", "d", "drop", danger=True)
 
     def _facts(self) -> Content:
         row, question = self.row, self.question
@@ -116,18 +118,21 @@ class AnswerForm(ModalScreen[Answer]):
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
-        self._retry()
+        self.action_retry()
 
     @on(Button.Pressed)
     def _pressed(self, message: Button.Pressed) -> None:
         if message.button.id == "retry":
-            self._retry()
+            self.action_retry()
         elif message.button.id == "drop":
-            self.dismiss(Answer("drop"))
+            self.action_drop()
         else:
             self.dismiss(None)
 
-    def _retry(self) -> None:
+    def action_drop(self) -> None:
+        self.dismiss(Answer("drop"))
+
+    def action_retry(self) -> None:
         if not self._error():
             engine, seconds = (
                 self.query_one("#engine", Input).value.strip(),

@@ -48,7 +48,7 @@ def help_items(width: int) -> list[Item]:
             keys, text = keys_of(command), command.tooltip
             if command.action == "exit(1)":
                 keys, text = "1…9", "Take that exit of the selected item"
-            label = 14
+            label = 12
             for piece in wrap(text, max(10, width - label - 3)):
                 items.append(
                     Raw((("  ", "text"), (fit(keys, label - 1), "key"), (" ", "text"), (piece, "text")))
