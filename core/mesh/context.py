@@ -1,0 +1,218 @@
+"""What all loops of a running mission share, and what each of them remembers between its steps."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+from meshtui.core.clock import Clock, iso
+from meshtui.core.config import Config
+from meshtui.core.engines.base import Engine
+from meshtui.core.journal import Journal
+from meshtui.core.mesh.files import append_line, read_model, write_json
+from meshtui.core.mesh.paths import LoopPaths, MissionPaths
+from meshtui.core.models.mesh import CHECKPOINT, BudgetUsed, Evidence, Node, Phase, Plan
+from meshtui.core.run_dir import RunDir
+from meshtui.core.vcs.git import Git
+
+EngineFactory = Callable[[str], Engine]
+
+
+class LoopKilled(Exception):
+    """The operator killed this loop."""
+
+
+class LoopStopped(Exception):
+    """The mission's runner was told to stop: calls are ended, the loop goes on at the next resume."""
+
+
+class LoopHandedOver(Exception):
+    """The mission's runner ends and leaves the calls running."""
+
+
+class LoopBlocked(Exception):
+    """The loop cannot go on; ``blockers`` say why, one line each."""
+
+    def __init__(self, *blockers: str) -> None:
+        super().__init__("; ".join(blockers))
+        self.blockers = list(blockers)
+
+
+class WorkerSlots:
+    """How many workers may be alive at once, over all loops."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._used = 0
+        self.peak = 0
+        self._lock = threading.Lock()
+
+    def try_take(self, *, adopted: bool = False) -> bool:
+        """Take a slot if one is free; an adopted worker lives already and counts in any case."""
+        with self._lock:
+            if self._used >= self.most and not adopted:
+                return False
+            self._used += 1
+            self.peak = max(self.peak, self._used)
+            return True
+
+    def give_back(self) -> None:
+        """Return a slot."""
+        with self._lock:
+            self._used -= 1
+
+
+@dataclass(slots=True)
+class Signals:
+    """What the operator asked of the mission; loops look at it all the time."""
+
+    stop: threading.Event = field(default_factory=threading.Event)
+    hand_over: threading.Event = field(default_factory=threading.Event)
+    _killed: set[str] = field(default_factory=set)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def kill(self, loop_id: str) -> None:
+        """Note that a loop is to end as cancelled."""
+        with self._lock:
+            self._killed.add(loop_id)
+
+    def is_killed(self, loop_id: str) -> bool:
+        """Whether a loop was killed."""
+        with self._lock:
+            return loop_id in self._killed
+
+    def check(self, loop_id: str) -> None:
+        """Raise what the operator asked of ``loop_id``, if anything."""
+        if self.is_killed(loop_id):
+            raise LoopKilled
+        if self.stop.is_set():
+            raise LoopStopped
+        if self.hand_over.is_set():
+            raise LoopHandedOver
+
+
+@dataclass(slots=True)
+class MissionContext:
+    """A mission at work."""
+
+    run_dir: RunDir
+    paths: MissionPaths
+    plan: Plan
+    config: Config
+    repo: Path
+    git: Git
+    clock: Clock
+    engines: EngineFactory
+    worktrees: Path
+    """Where this mission's worktrees stand."""
+    slots: WorkerSlots
+    journal: Journal
+    signals: Signals
+    engine: str
+    """The engine of loops that name none."""
+    strategy: str
+    verify_lease: Callable[[], None]
+    """Raises ``LeaseLost``; called before every write that decides something."""
+    files_lock: threading.Lock = field(default_factory=threading.Lock)
+    """Around files that several loops write to."""
+
+    @property
+    def base(self) -> str:
+        """The commit that every loop starts from."""
+        assert self.plan.base_commit is not None
+        return self.plan.base_commit
+
+    def note(self, event: str, subject: str, **data: Any) -> None:
+        """Journal an event of the mission."""
+        known = {key: value for key, value in data.items() if value is not None}
+        self.journal.append(event, subject, {"mission_id": self.plan.mission_id, **known})
+
+
+class Progress(BaseModel):
+    """What a loop's checkpoint carries beside the format's fields: enough to go on after a crash."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    iteration: int = 0
+    phase: Phase = "triage"
+    start: str | None = None
+    """The commit this iteration's makers started from."""
+    candidate: str | None = None
+    """The newest candidate: one commit on top of the base with everything the loop changed."""
+    findings: list[str] = []
+    """What gates and checkers said against the last candidate."""
+    calls: dict[str, str] = {}
+    """Worker slot to call, for the phase at work."""
+    sessions: dict[str, str] = {}
+    """Maker slot to its session."""
+    maker_sessions: list[str] = []
+    checker_sessions: list[str] = []
+    artifacts: list[str] = []
+    """The makers' artefacts of this iteration, relative to the run directory."""
+    checker_files: list[str] = []
+    makers_used: int = 0
+    checkers_used: int = 0
+    passed: list[str] = []
+    failed: list[str] = []
+    skipped: list[str] = []
+    gate_blockers: list[str] = []
+    evidence: list[Evidence] = []
+    used: BudgetUsed = BudgetUsed()
+    wall_recorded_at: int = 0
+    """When ``used.wall_ms`` was last brought up to date; ms since the epoch."""
+    changed_files: list[str] = []
+    violations: list[str] = []
+    started_at: int = 0
+
+
+class Checkpoints:
+    """Writes and reads a loop's checkpoints."""
+
+    def __init__(self, context: MissionContext, node: Node) -> None:
+        self._context = context
+        self._node = node
+        self.paths: LoopPaths = context.paths.loop(node.loop_id)
+
+    def load(self) -> Progress:
+        """The newest checkpoint's progress, or a fresh one."""
+
+        class _File(BaseModel):
+            model_config = ConfigDict(extra="ignore")
+            meshtui: Progress | None = None
+
+        found = read_model(self.paths.checkpoint, _File)
+        return (found.meshtui if found is not None else None) or Progress()
+
+    def save(self, progress: Progress, *, boundary: bool = False) -> None:
+        """Write the checkpoint durably; at a phase boundary also under its own name."""
+        self._context.verify_lease()
+        value = {
+            "schema": CHECKPOINT,
+            "mission_id": self._context.plan.mission_id,
+            "loop_id": self._node.loop_id,
+            "iteration": progress.iteration,
+            "phase": progress.phase,
+            "state_path": str(self.paths.state),
+            "proof_path": str(self.paths.proof),
+            "resumable": True,
+            "created_at": iso(self._context.clock.now_ms()),
+            "calls": progress.calls,
+            "meshtui": progress.model_dump(mode="json"),
+        }
+        if boundary:
+            name = f"{progress.iteration:04d}-{progress.phase}.json"
+            write_json(self.paths.checkpoints / name, value, durable=False)
+        write_json(self.paths.checkpoint, value)
+
+    def log(self, event: str, status: str, message: str | None = None) -> None:
+        """Add a line to the loop's log and the journal."""
+        line = {"ts": iso(self._context.clock.now_ms()), "event_type": event, "status": status}
+        if message is not None:
+            line["message"] = message
+        append_line(self.paths.log, line)
+        self._context.note(event, self._node.loop_id, status=status, message=message)

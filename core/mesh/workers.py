@@ -1,0 +1,420 @@
+"""Workers of a loop: makers, checkers, arbiters and gates as calls, several at once, adopted after a crash."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from meshtui.core.calls import (
+    Call,
+    CallRole,
+    CallSpec,
+    OutputFollower,
+    new_call_id,
+    read_tail,
+    scrubbed_environment,
+)
+from meshtui.core.calls.call import EndReason
+from meshtui.core.clock import from_iso, iso
+from meshtui.core.engines.base import Engine, EngineRequest, Outcome, OutputReader, Role
+from meshtui.core.errors import InvalidInput
+from meshtui.core.mesh.context import (
+    Checkpoints,
+    LoopBlocked,
+    LoopHandedOver,
+    LoopKilled,
+    LoopStopped,
+    MissionContext,
+    Progress,
+)
+from meshtui.core.mesh.files import append_line
+from meshtui.core.models.mesh import Node
+
+STDERR_TAIL = 64 << 10
+STEP_SECONDS = 0.02
+GATE = "gate"
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One worker to run."""
+
+    slot: str
+    """Which worker of the phase: ``maker-1``, ``checker-2``, ``gate-tests``."""
+    role: CallRole
+    cwd: Path
+    prompt: str = ""
+    engine: Engine | None = None
+    """``None`` for a gate."""
+    argv: tuple[str, ...] = ()
+    """A gate's command."""
+    session_id: str | None = None
+    model: str | None = None
+    effort: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Added to the environment of the loop."""
+    timeout_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a worker ended."""
+
+    slot: str
+    call_id: str
+    code: int | None
+    ending: str | None
+    """Why meshtui ended it, if it did."""
+    outcome: Outcome | None
+    """What the engine made of it; ``None`` for a gate and for one that was ended."""
+    duration_ms: int
+    left_running: tuple[str, ...]
+    argv: tuple[str, ...]
+    session_id: str | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself and well."""
+        if self.ending is not None:
+            return False
+        return self.code == 0 if self.outcome is None else self.outcome.status == "done"
+
+
+@dataclass(slots=True)
+class _Running:
+    task: Task
+    call: Call
+    reader: OutputReader | None
+    out: OutputFollower
+    deadline_ms: int | None
+    started_ms: int
+    argv: tuple[str, ...]
+
+
+class Crew:
+    """Runs the workers of one loop, within its budget and under the operator's hand."""
+
+    def __init__(self, context: MissionContext, node: Node, progress: Progress, checkpoints: Checkpoints) -> None:
+        self._context = context
+        self._node = node
+        self._progress = progress
+        self._checkpoints = checkpoints
+
+    # -- wall time ----------------------------------------------------------------------------------
+
+    def clock_in(self) -> None:
+        """Begin to count wall time; what passed without a runner counts only while a call lived."""
+        progress, now = self._progress, self._context.clock.now_ms()
+        if progress.wall_recorded_at and progress.calls:
+            ends = []
+            for call_id in progress.calls.values():
+                call = self._attach(call_id)
+                if call is None or call.state() == "lost":
+                    continue
+                done = call.exit()
+                ends.append(done.ended_at_ms if done is not None else now)
+                call.close()
+            if ends:
+                progress.used.wall_ms += max(0, min(now, max(ends)) - progress.wall_recorded_at)
+        progress.wall_recorded_at = now
+
+    def clock(self) -> int:
+        """Bring the used wall time up to date and return it; ms."""
+        now = self._context.clock.now_ms()
+        self._progress.used.wall_ms += max(0, now - self._progress.wall_recorded_at)
+        self._progress.wall_recorded_at = now
+        return self._progress.used.wall_ms
+
+    @property
+    def left_ms(self) -> int:
+        """Wall time that is left."""
+        return self._node.budget.max_wall_ms - self.clock()
+
+    # -- running ------------------------------------------------------------------------------------
+
+    def run(self, tasks: Sequence[Task]) -> list[Finished]:
+        """Run ``tasks`` side by side as far as slots and budget allow; in the order of ``tasks``.
+
+        Calls that the checkpoint names for a slot are adopted, or taken as they ended. Raises what the
+        operator asks, and :class:`LoopBlocked` when a budget ends.
+        """
+        waiting = list(tasks)
+        running: list[_Running] = []
+        done: dict[str, Finished] = {}
+        try:
+            while waiting or running:
+                self._check(running)
+                most = self._node.budget.max_subagents
+                while waiting and len(running) < most and (started := self._begin(waiting[0])) is not None:
+                    waiting.pop(0)
+                    running.append(started)
+                    alive = len(running)
+                    self._progress.used.subagents = max(self._progress.used.subagents, alive)
+                for item in list(running):
+                    if item.call.wait(STEP_SECONDS / max(1, len(running))) or self._over(item):
+                        running.remove(item)
+                        done[item.task.slot] = self._end_of(item)
+                    else:
+                        self._watch(item)
+                if waiting and not running:
+                    time.sleep(STEP_SECONDS)
+        except LoopHandedOver:
+            for item in running:
+                item.call.close()
+                self._context.slots.give_back()
+            raise
+        except (LoopKilled, LoopStopped, LoopBlocked) as reason:
+            self._end_all(running, reason)
+            raise
+        except BaseException:
+            for item in running:
+                item.call.close()
+                self._context.slots.give_back()
+            raise
+        for slot in done:
+            self._progress.calls.pop(slot, None)
+        return [done[task.slot] for task in tasks]
+
+    def _check(self, running: list[_Running]) -> None:
+        self._context.signals.check(self._node.loop_id)
+        if self.left_ms <= 0:
+            raise LoopBlocked(f"budget: wall time of {self._node.budget.max_wall_ms / 1000:g} s is used up")
+
+    def _begin(self, task: Task) -> _Running | None:
+        adopted = self._adopt(task)
+        if adopted is not None:
+            self._context.slots.try_take(adopted=True)
+            return adopted
+        if not self._context.slots.try_take():
+            return None
+        try:
+            return self._start(task)
+        except BaseException:
+            self._context.slots.give_back()
+            raise
+
+    def _attach(self, call_id: str) -> Call | None:
+        try:
+            return Call.attach(self._context.run_dir, call_id, clock=self._context.clock)
+        except InvalidInput:
+            return None
+
+    def _adopt(self, task: Task) -> _Running | None:
+        call_id = self._progress.calls.get(task.slot)
+        call = self._attach(call_id) if call_id is not None else None
+        if call is None:
+            return None
+        if call.state() == "lost" or call.ending() is not None:
+            # Lost with the machine, or ended for a stop: it runs again.
+            if call.state() in ("starting", "running"):
+                call.end("stopped", "runner")
+            call.sweep()
+            return None
+        about = call.about() or {}
+        deadline = from_iso(about.get("deadline_at"))
+        argv = tuple(str(item) for item in about.get("argv") or ())
+        started = from_iso(about.get("started_at")) or self._context.clock.now_ms()
+        return self._follow(task, call, deadline, started, argv)
+
+    def _start(self, task: Task) -> _Running:
+        now = self._context.clock.now_ms()
+        call_id = new_call_id(now, self._node.loop_id, task.role)
+        environment = self._environment(task, call_id)
+        argv, prompt = task.argv, task.prompt.encode("utf-8", "replace")
+        if task.engine is not None:
+            self._count_model_call()
+            launch = task.engine.launch(self._request(task, environment))
+            argv, prompt = launch.argv, launch.prompt_bytes
+            environment = {**environment, **launch.env_extra}
+        limit = self.left_ms
+        if task.timeout_seconds is not None:
+            limit = min(limit, round(task.timeout_seconds * 1000))
+        deadline = now + limit
+        environment["MESHTUI_DEADLINE"] = iso(deadline)
+        self._progress.calls[task.slot] = call_id
+        self._checkpoints.save(self._progress)
+        spec = CallSpec(
+            call_id=call_id,
+            subject=self._node.loop_id,
+            role=task.role,
+            engine=task.engine.name if task.engine is not None else GATE,
+            argv=argv,
+            cwd=task.cwd,
+            env=environment,
+            prompt=prompt,
+            session_id=task.session_id,
+            attempt=self._progress.iteration,
+            deadline_at_ms=deadline,
+        )
+        call = Call.start(self._context.run_dir, spec, clock=self._context.clock)
+        self._handle(task, call_id, "started")
+        return self._follow(task, call, deadline, now, argv)
+
+    def _follow(
+        self, task: Task, call: Call, deadline: int | None, started: int, argv: tuple[str, ...]
+    ) -> _Running:
+        reader = task.engine.reader(self._request(task, {})) if task.engine is not None else None
+        return _Running(task, call, reader, OutputFollower(call.stdout), deadline, started, argv)
+
+    def _request(self, task: Task, environment: Mapping[str, str]) -> EngineRequest:
+        roles: dict[str, Role] = {"maker": "maker", "checker": "checker", "arbiter": "arbiter"}
+        return EngineRequest(
+            role=roles[task.role],
+            prompt=task.prompt,
+            cwd=task.cwd,
+            session_id=task.session_id,
+            model=task.model,
+            effort=task.effort,
+            environment=environment,
+        )
+
+    def _count_model_call(self) -> None:
+        used, most = self._progress.used, self._node.budget.max_model_calls
+        if used.model_calls >= most:
+            raise LoopBlocked(f"budget: {used.model_calls} of {most} model calls are used")
+        used.model_calls += 1
+
+    def _environment(self, task: Task, call_id: str) -> dict[str, str]:
+        environment = scrubbed_environment(os.environ)
+        if task.engine is not None:
+            settings = self._context.config.engines.get(task.engine.name)
+            if settings is not None and settings.env:
+                environment.update(settings.env)
+        environment.update(
+            {
+                "MESHTUI_ROLE": task.role,
+                "MESHTUI_RUN_DIR": str(self._context.run_dir.root),
+                "MESHTUI_CALL_ID": call_id,
+                "MESHTUI_MISSION_ID": self._context.plan.mission_id,
+                "MESHTUI_LOOP_ID": self._node.loop_id,
+                "MESHTUI_ITERATION": str(self._progress.iteration),
+            }
+        )
+        if task.session_id is not None:
+            environment["MESHTUI_SESSION_ID"] = task.session_id
+        environment.update(task.environment)
+        return environment
+
+    # -- following and ending -----------------------------------------------------------------------
+
+    def _over(self, item: _Running) -> bool:
+        return item.call.state() in ("ended", "lost")
+
+    def _watch(self, item: _Running) -> None:
+        """Feed the reader and end a call that has written or taken too much."""
+        self._drain(item)
+        now = self._context.clock.now_ms()
+        if item.call.ending() is not None or (item.deadline_ms is not None and now >= item.deadline_ms):
+            item.call.end("deadline", "runner")
+        elif item.out.total > self._context.config.lane.max_output_mb * (1 << 20):
+            item.call.end("output", "runner")
+
+    def _drain(self, item: _Running) -> None:
+        while chunk := item.out.read():
+            if item.reader is not None:
+                item.reader.feed(chunk)
+
+    def _end_of(self, item: _Running) -> Finished:
+        self._context.slots.give_back()
+        left = item.call.sweep()
+        self._drain(item)
+        item.out.close()
+        done, ending = item.call.exit(), item.call.ending()
+        reason = ending.reason if ending is not None else ("lost" if done is None else None)
+        code = done.code if done is not None else None
+        outcome: Outcome | None = None
+        if item.reader is not None and reason is None and code is not None:
+            outcome = item.reader.outcome(code, read_tail(item.call.stderr, STDERR_TAIL))
+            self._count_usage(outcome)
+        ended_ms = done.ended_at_ms if done is not None else self._context.clock.now_ms()
+        if left:
+            self._context.note("call_left_running", self._node.loop_id, call=item.call.call_id, ended=left)
+        self._handle(item.task, item.call.call_id, "ended", code=code, reason=reason)
+        item.call.close()
+        return Finished(
+            slot=item.task.slot,
+            call_id=item.call.call_id,
+            code=code,
+            ending=reason,
+            outcome=outcome,
+            duration_ms=max(0, ended_ms - item.started_ms),
+            left_running=left,
+            argv=item.argv,
+            session_id=item.task.session_id,
+        )
+
+    def _count_usage(self, outcome: Outcome) -> None:
+        usage, used = outcome.usage, self._progress.used
+        if usage is None:
+            return
+        tokens = [value for value in (usage.input_tokens, usage.output_tokens) if value is not None]
+        if tokens:
+            used.tokens = (used.tokens or 0) + sum(tokens)
+        if usage.cost_usd is not None:
+            used.cost_usd = (used.cost_usd or 0.0) + usage.cost_usd
+
+    def check_usage(self) -> None:
+        """Raise :class:`LoopBlocked` when the engines report more tokens or cost than the budget has."""
+        used, budget = self._progress.used, self._node.budget
+        if used.tokens is not None and used.tokens > budget.max_tokens_estimate:
+            raise LoopBlocked(f"budget: {used.tokens} of {budget.max_tokens_estimate} tokens are used")
+        if budget.max_cost_usd is not None and (used.cost_usd or 0.0) > budget.max_cost_usd:
+            raise LoopBlocked(f"budget: ${used.cost_usd:.2f} of ${budget.max_cost_usd:.2f} are used")
+
+    def _end_all(self, running: list[_Running], why: Exception) -> None:
+        reason: EndReason = "killed"
+        if isinstance(why, LoopStopped):
+            reason = "stopped"
+        elif isinstance(why, LoopBlocked):
+            reason = "budget"
+        # All are told first, so that several that linger linger at the same time.
+        for item in running:
+            if not self._over(item):
+                item.call.request_end(reason, "runner")
+        survivors = end_together([item.call for item in running], reason)
+        for item in running:
+            item.out.close()
+            self._context.slots.give_back()
+            self._progress.calls.pop(item.task.slot, None)
+            self._handle(item.task, item.call.call_id, "ended", reason=reason)
+            item.call.close()
+        if survivors:
+            self._context.note("call_survivors", self._node.loop_id, survivors=survivors)
+
+    def _handle(self, task: Task, call_id: str, event: str, **data: Any) -> None:
+        line = {
+            "ts": iso(self._context.clock.now_ms()),
+            "event": event,
+            "loop_id": self._node.loop_id,
+            "worker_id": f"{self._node.loop_id}-{task.slot}",
+            "role": task.role,
+            "call": call_id,
+            **{key: value for key, value in data.items() if value is not None},
+        }
+        with self._context.files_lock:
+            append_line(self._context.paths.handles, line)
+
+
+def end_together(calls: Sequence[Call], reason: EndReason) -> list[str]:
+    """End several calls at the same time; what would not end."""
+    import threading
+
+    survivors: list[str] = []
+    lock = threading.Lock()
+
+    def end(call: Call) -> None:
+        left = call.end(reason, "runner").survivors
+        swept = [name for name in call.sweep() if name.endswith("still running")]
+        with lock:
+            survivors.extend([*left, *swept])
+
+    threads = [threading.Thread(target=end, args=(call,), name="meshtui-end") for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return survivors
