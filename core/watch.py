@@ -23,7 +23,7 @@ FollowMode = Literal["watching", "polling"]
 FORCE_POLLING = "MESHTUI_FORCE_POLLING"
 """Environment variable: poll although notifications could be had."""
 
-STEP_MS = 8
+STEP_MS = 5
 """How long a change waits for others that belong to it."""
 DEBOUNCE_MS = 60
 """How long a burst of changes is gathered at most."""

@@ -79,24 +79,37 @@ class Painter:
 
     LOOKS: ClassVar[set[str]] = LOOK_CLASSES
 
+    _styles_of: dict[tuple[str, str | None], Style] | None = None
+
+    def notify_style_update(self) -> None:
+        self._styles_of = None
+        super().notify_style_update()  # type: ignore[misc]
+
+    def _style(self, look: str, cursor: str | None) -> Style:
+        """The style of ``look``, remembered until styles change; ``""`` is the widget's own."""
+        if self._styles_of is None:
+            self._styles_of = {}
+        style = self._styles_of.get((look, cursor))
+        if style is None:
+            widget = cast("Widget", self)
+            style = widget.rich_style
+            for name in (cursor, look):
+                if name:
+                    style += widget.get_component_rich_style(f"look--{name}", partial=True)
+            self._styles_of[look, cursor] = style
+        return style
+
     def strip(self, line: Sequence[Span], width: int, *, cursor: str | None = None) -> Strip:
         """``line`` as a strip of exactly ``width`` cells, on the look ``cursor`` where it is given."""
-        widget = cast("Widget", self)
-        base = widget.rich_style
-        if cursor is not None:
-            base += widget.get_component_rich_style(f"look--{cursor}", partial=True)
-        segments = [
-            Segment(text, base + widget.get_component_rich_style(f"look--{look}", partial=True))
-            for text, look in line
-            if text
-        ]
+        base = self._style("", cursor)
+        segments = [Segment(text, self._style(look, cursor)) for text, look in line if text]
         return Strip(segments, sum(segment.cell_length for segment in segments)).adjust_cell_length(
             width, base
         )
 
     def blank(self, width: int) -> Strip:
         """An empty line."""
-        return Strip.blank(width, cast("Widget", self).rich_style)
+        return Strip.blank(width, self._style("", None))
 
 
 class Painted(Painter, Widget, can_focus=False, inherit_bindings=False):
