@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import ClassVar
 
 from rich.text import Text
@@ -19,19 +19,13 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
 from meshtui.screens.lane import LaneScreen
 from meshtui.text import clean
-from meshtui.theme import THEMES, VARIABLES
-
-STYLES = Path(__file__).parent / "styles"
+from meshtui.theme import STYLES, THEMES, VARIABLES
 
 
 class MeshtuiApp(App[int], inherit_bindings=False):
     """Shows one lane, followed live, or still as a picture where there is no engine."""
 
-    CSS_PATH: ClassVar[list[str | PurePath]] = [
-        STYLES / "base.tcss",
-        STYLES / "lane.tcss",
-        STYLES / "modals.tcss",
-    ]
+    CSS_PATH: ClassVar[list[str | PurePath]] = [STYLES / "base.tcss", STYLES / "lane.tcss"]
     TITLE = "meshtui"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-medium"), (100, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (8, "-low"), (16, "-normal"), (20, "-high"), (34, "-tall")]  # noqa: RUF012

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from textual.theme import Theme
+
+STYLES = Path(__file__).parent / "styles"
+"""Where the style sheets are."""
+MODALS = STYLES / "modals.tcss"
+"""Read when the first question is asked."""
 
 VARIABLES = {
     "status-run": "$primary",

@@ -16,6 +16,7 @@ from textual.widgets import Button, Input, Static
 from meshtui.core.view import Attention, Row
 from meshtui.screens.confirm import choice
 from meshtui.text import clean, duration, moment
+from meshtui.theme import MODALS
 
 ENGINES = ("claude", "codex", "grok", "command")
 
@@ -41,8 +42,11 @@ def evidence_text(value: object) -> str:
 class AnswerForm(ModalScreen[Answer]):
     """Dismisses with an :class:`Answer`, ``None`` to leave it parked."""
 
+    CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave"),
+        Binding("left", "app.focus_previous", "Before", show=False, id="answer.before"),
+        Binding("right", "app.focus_next", "Next", show=False, id="answer.next"),
         Binding("r", "retry", "Run again", show=False, id="answer.retry"),
         Binding("d", "drop", "Drop", show=False, id="answer.drop"),
     ]

@@ -14,7 +14,8 @@ from textual.screen import ModalScreen
 from meshtui.commands import COMMANDS, Command
 from meshtui.status import LANE_STATES, SECTION_MARKS
 from meshtui.text import fit, wrap
-from meshtui.widgets.paint import Span
+from meshtui.theme import MODALS
+from meshtui.widgets.paint import LOOK_CLASSES, Span
 from meshtui.widgets.prose import Head, Item, Prose, Raw
 
 KEYS = {
@@ -81,6 +82,8 @@ def _signs(label: str, marks: list[tuple[str, str, str]], width: int) -> list[It
 class Help(ModalScreen[None]):
     """Closed by any of the usual keys."""
 
+    CSS_PATH = MODALS
+    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "Close", show=False, id="help.close")
     ]

@@ -23,7 +23,7 @@ from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.journal import JournalLine, Note
 from meshtui.widgets.key_bar import KeyBar
-from meshtui.widgets.paint import now_of
+from meshtui.widgets.paint import LOOK_CLASSES, now_of
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
 from meshtui.widgets.tabs import TabLine, TabSpec
@@ -35,6 +35,7 @@ LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 class LaneScreen(LaneActions, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`."""
 
+    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
     AUTO_FOCUS = "#table"
 

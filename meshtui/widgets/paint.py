@@ -1,16 +1,19 @@
 """Drawing line by line: what is shown is spans of cleaned text, each with the name of a look.
 
-A look is a CSS component class, so that colours come from the style sheets and the theme. Lines are
-compared before they are drawn again, so that a refresh costs only the lines that changed.
+A look is a CSS component class of the screen, so that colours come from the style sheets and the theme;
+of the screen and not of each widget, because Textual works out every component of every widget at each
+change of a style. Lines are compared before they are drawn again, so that a refresh costs only the lines
+that changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Protocol, cast
+from typing import Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
@@ -39,6 +42,7 @@ LOOKS = (
     "cursor-blur",
 )
 LOOK_CLASSES: set[str] = {f"look--{look}" for look in LOOKS}
+"""The component classes of every screen that holds painted widgets."""
 
 
 class HasClock(Protocol):
@@ -75,9 +79,7 @@ def crop(line: Iterable[Span], width: int) -> Line:
 
 
 class Painter:
-    """Mixed into a widget that declares :data:`LOOK_CLASSES`; turns lines into strips."""
-
-    LOOKS: ClassVar[set[str]] = LOOK_CLASSES
+    """Mixed into a widget on a screen that declares :data:`LOOK_CLASSES`; turns lines into strips."""
 
     _styles_of: dict[tuple[str, str | None], Style] | None = None
 
@@ -95,7 +97,7 @@ class Painter:
             style = widget.rich_style
             for name in (cursor, look):
                 if name:
-                    style += widget.get_component_rich_style(f"look--{name}", partial=True)
+                    style += widget.screen.get_component_rich_style(f"look--{name}", partial=True)
             self._styles_of[look, cursor] = style
         return style
 
@@ -114,8 +116,6 @@ class Painter:
 
 class Painted(Painter, Widget, can_focus=False, inherit_bindings=False):
     """A small widget drawn from a few lines, and drawn again only when they changed."""
-
-    COMPONENT_CLASSES = LOOK_CLASSES
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

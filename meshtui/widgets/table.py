@@ -20,13 +20,12 @@ from meshtui.commands import bindings
 from meshtui.core.view import Row, Section
 from meshtui.text import cut_end
 from meshtui.widgets.columns import EMPTY, Layout
-from meshtui.widgets.paint import LOOK_CLASSES, Line, Painter, now_of
+from meshtui.widgets.paint import Line, Painter, now_of
 
 
 class QueueTable(Painter, ScrollView, can_focus=True):
     """The rows of one section."""
 
-    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
 
     class Highlighted(Message):

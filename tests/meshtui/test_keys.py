@@ -172,7 +172,7 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
         selected = it.lane.query_one(NeedsYou).selected
         assert selected is not None
         assert selected.subject == "US-012-tests"
-        assert it.lane.section == "failed"
+        assert it.section == "failed"
         assert it.lane.row is not None
         assert it.lane.row.envelope_id == "US-012-tests"
         await it.press("2")
@@ -180,7 +180,7 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
         await it.press("1")
         assert it.lane.query_one(DetailPane).part == "output"
         await it.press("escape", "n")
-        assert it.lane.section == "quarantined"
+        assert it.section == "quarantined"
         await it.press("1")
         await it.until(lambda: engine.calls[-1] == ("repair", QUARANTINED.key))
         await it.press("2")
@@ -194,13 +194,13 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
 
 async def test_sections_by_keys() -> None:
     async with console(lane(3, attention=4)) as it:
-        seen = [it.lane.section]
+        seen = [it.section]
         for _ in range(6):
             await it.press("l")
-            seen.append(it.lane.section)
+            seen.append(it.section)
         assert seen == ["pending", "active", "done", "failed", "stalled", "quarantined", "pending"]
         await it.press("h")
-        assert it.lane.section == "quarantined"
+        assert it.section == "quarantined"
 
 
 async def test_filter_is_live_and_dropped_by_escape() -> None:
@@ -313,7 +313,7 @@ async def test_mouse_selects_rows_tabs_exits_and_keys() -> None:
         tabs = next(index for index, line in enumerate(lines) if "pending 3" in line)
         await it.pilot.click(offset=(lines[tabs].index("done 41"), tabs))
         await it.pilot.pause()
-        assert it.lane.section == "done"
+        assert it.section == "done"
         exits = next(index for index, line in enumerate(lines) if "retry" in line)
         await it.pilot.click(offset=(lines[exits].index("retry"), exits))
         await it.until(lambda: engine.calls == [("answer", "US-014-backend", "retry", None, None)])

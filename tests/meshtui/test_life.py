@@ -10,7 +10,7 @@ from meshtui.core.errors import Held
 from meshtui.core.lane.receipts import PauseReceipt
 from meshtui.screens.lane import LaneScreen
 from meshtui.screens.leave import Leave
-from tests.support.engine import FakeEngine
+from tests.support.engine import FakeEngine, FakeRunner
 from tests.support.pilot import console
 from tests.support.views import lane
 
@@ -132,7 +132,7 @@ async def test_s_stops_a_runner_elsewhere_after_asking() -> None:
 
 async def test_a_runner_that_cannot_start_says_why() -> None:
     class Refusing(FakeEngine):
-        def runner(self, *, take_over: bool = False) -> object:  # type: ignore[override]
+        def runner(self, *, take_over: bool = False) -> FakeRunner:
             raise Held("another runner (pid 9) works the lane")
 
     async with console(engine=Refusing(lane(3, running=False))) as it:

@@ -37,7 +37,7 @@ async def test_ten_thousand_rows_cost_what_is_in_sight() -> None:
         for step in range(1, 6):
             table.lines_drawn = 0
             Counted.touched = 0
-            await it.show(counted(without(view, step)))
+            await it.show(counted(without(view, step + 5)))
             # Comparing and drawing the lines in sight, finding the selected one nearby.
             assert table.lines_drawn <= 3 * height
             assert Counted.touched <= 4 * height
@@ -90,7 +90,7 @@ async def test_the_selection_belongs_to_the_record() -> None:
         assert table.cursor == 63
         assert table.cursor - table.scroll_offset.y == line
         await it.show(replace(view, pending=tuple(row for row in view.pending if row is not chosen)))
-        assert table.cursor == 60
+        assert table.cursor == 63
         await it.show(replace(view, pending=()))
         assert table.selected is None
         await it.press("j", "G", "k", "enter")
@@ -127,7 +127,7 @@ async def test_durations_go_on() -> None:
         await it.pilot.pause()
         shown = it.text()
         assert "05:13 of 30:00" in shown
-        row = next(line for line in shown.splitlines() if "US-015/plan" in line)
+        row = next(line for line in shown.splitlines() if "claude" in line)
         assert "3 min" in row
 
 

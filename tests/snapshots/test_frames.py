@@ -35,7 +35,8 @@ HANDOFF = {
 def details(folder: Path) -> dict[str, Detail]:
     """What stands behind the records."""
     (folder / "stdout.log").write_text(
-        "\x1b[32mcollecting\x1b[0m\n" + "\n".join(f"tests/test_token.py::test_{index} PASSED" for index in range(60))
+        "\x1b[32mcollecting\x1b[0m\n"
+        + "\n".join(f"tests/test_token.py::test_{index} PASSED" for index in range(60))
     )
     (folder / "stderr.log").write_text("warning: slow\n")
     call = CallView("c", folder, folder / "stdout.log", folder / "stderr.log", "ended", 1)
@@ -43,10 +44,16 @@ def details(folder: Path) -> dict[str, Detail]:
         "status": "failed", "error": "exit 1", "exit_code": 1, "engine": "codex", "output": "Three tests fail:\n- a\n- b",
         "usage": {"input_tokens": 12_345, "output_tokens": 678, "cost_usd": 0.31},
     }  # fmt: skip
-    question = {"cause": "deadline exceeded twice", "attempts": 2, "evidence": {"output_bytes": 1820, "last_output_at": "2026-11-30T23:06:10.000Z"}}
+    question = {
+        "cause": "deadline exceeded twice",
+        "attempts": 2,
+        "evidence": {"output_bytes": 1820, "last_output_at": "2026-11-30T23:06:10.000Z"},
+    }
     return {
         FAILED.key: Detail(FAILED.key, "failed", {"envelope": ENVELOPE}, None, result, HANDOFF, call=call),
-        STALLED.key: Detail(STALLED.key, "stalled", {"envelope": ENVELOPE}, None, question=question, call=call),
+        STALLED.key: Detail(
+            STALLED.key, "stalled", {"envelope": ENVELOPE}, None, question=question, call=call
+        ),
     }
 
 
@@ -72,13 +79,17 @@ def test_the_screen_at_every_size(name: str, size: tuple[int, int], tmp_path: Pa
 @pytest.mark.parametrize("name", ["many", "nothing", "waiting", "wide", "dead"])
 def test_other_lanes(name: str, tmp_path: Path) -> None:
     view, screen, select = FRAMES[name]
-    compare(f"{name}-80x24", render_svg(view, size=(80, 24), now_ms=NOW, screen=screen, select=select), tmp_path)
+    compare(
+        f"{name}-80x24", render_svg(view, size=(80, 24), now_ms=NOW, screen=screen, select=select), tmp_path
+    )
 
 
 @pytest.mark.parametrize("part", ["envelope", "output", "result", "handoff"])
 def test_the_details(part: str, tmp_path: Path) -> None:
     read = details(tmp_path).get
-    svg = render_svg(lane(3, attention=2), size=(120, 36), now_ms=NOW, screen=part, select=FAILED.key, detail=read)
+    svg = render_svg(
+        lane(3, attention=2), size=(120, 36), now_ms=NOW, screen=part, select=FAILED.key, detail=read
+    )
     compare(f"detail-{part}-120x36", svg, tmp_path)
 
 
@@ -86,7 +97,9 @@ def test_the_details(part: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("dialog", ["help", "enqueue", "answer", "kill"])
 def test_the_dialogs(dialog: str, size: tuple[int, int], tmp_path: Path) -> None:
     read = details(tmp_path).get
-    svg = render_svg(lane(3, attention=1), size=size, now_ms=NOW, screen=dialog, select=STALLED.key, detail=read)
+    svg = render_svg(
+        lane(3, attention=1), size=size, now_ms=NOW, screen=dialog, select=STALLED.key, detail=read
+    )
     compare(f"{dialog}-{size[0]}x{size[1]}", svg, tmp_path)
 
 
