@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Iterable
 from pathlib import PurePath
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rich.text import Text
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
+from textual.screen import Screen
 
 from meshtui.bridge import Bridge, Ending, Engine
 from meshtui.commands import LaneCommands
@@ -101,6 +103,15 @@ class MeshtuiApp(App[int], inherit_bindings=False):
             self.exit(130, return_code=130)
             return
         self.bridge.end_runner(how, lambda _ended, _text: self.call_from_thread(self.exit, 130, 130))
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What the palette offers beside the commands: only the choice of colours."""
+        return (command for command in super().get_system_commands(screen) if command.title == "Theme")
+
+    async def action_quit(self) -> None:
+        """Leave as ``q`` does, whoever asks."""
+        if isinstance(self.screen, LaneScreen):
+            self.screen.action_quit()
 
     def action_explain_quit(self) -> None:
         """Say how to leave; never leaves by surprise."""

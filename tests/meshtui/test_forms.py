@@ -69,15 +69,13 @@ async def test_what_is_wrong_stands_beside_its_field(field: str, value: str) -> 
         form(it).query_one(f"#field-{field}", Input).value = value
         await it.pilot.pause()
         beside = form(it).query_one(f"#error-{field}", Static)
-        assert beside.display
         assert str(beside.content)
-        row = beside.region.y
-        assert form(it).query_one(f"#field-{field}", Input).region.y == row
+        assert form(it).query_one(f"#field-{field}", Input).region.y == beside.region.y
         await it.press("ctrl+s")
         assert isinstance(it.app.screen, EnqueueForm)
         form(it).query_one(f"#field-{field}", Input).value = ""
         await it.pilot.pause()
-        assert not beside.display
+        assert not str(beside.content)
         assert engine.calls == []
 
 
@@ -92,10 +90,25 @@ async def test_form_and_json_hold_the_same_envelope() -> None:
         assert form(it).query_one("#field-phase", Input).value == "docs"
         await it.press("ctrl+s")
         await it.until(lambda: engine.calls)
-        assert engine.calls[0][1] == {"kind": "phase", "prompt": "x", "reopen_note": "keep me", "phase": "docs"}
+        assert engine.calls[0][1] == {
+            "kind": "phase",
+            "prompt": "x",
+            "reopen_note": "keep me",
+            "phase": "docs",
+        }
 
 
-@pytest.mark.parametrize("text", ["{", "[]", '{"kind": "phase"}', '{"a": 1, "a": 2}', "NaN", '{"kind": "phase", "prompt": "x", "engine": "[/]"}'])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        '{"kind": "phase"}',
+        '{"a": 1, "a": 2}',
+        "NaN",
+        '{"kind": "phase", "prompt": "x", "engine": "[/]"}',
+    ],
+)
 async def test_wrong_json_is_said_and_not_added(text: str) -> None:
     engine = FakeEngine(lane(3))
     async with console(engine=engine) as it:
@@ -131,11 +144,15 @@ async def test_warnings_are_shown_before_and_after() -> None:
 
 def parked(question: dict[str, Any]) -> FakeEngine:
     """A lane with one parked record and a question about it."""
-    return FakeEngine(lane(3, attention=1), {STALLED.key: Detail(STALLED.key, "stalled", {}, None, question=question)})
+    return FakeEngine(
+        lane(3, attention=1), {STALLED.key: Detail(STALLED.key, "stalled", {}, None, question=question)}
+    )
 
 
 async def test_the_question_shows_cause_and_evidence() -> None:
-    engine = parked({"cause": "deadline [/] exceeded", "attempts": 2, "evidence": {"output_bytes": 0, "cwd": "/srv"}})
+    engine = parked(
+        {"cause": "deadline [/] exceeded", "attempts": 2, "evidence": {"output_bytes": 0, "cwd": "/srv"}}
+    )
     async with console(engine=engine) as it:
         await it.press("h", "h", "h")
         while it.section != "stalled":
@@ -145,7 +162,15 @@ async def test_the_question_shows_cause_and_evidence() -> None:
         await it.press("a")
         shown = it.text()
         assert isinstance(it.app.screen, AnswerForm)
-        for text in ("deadline [/] exceeded", "2 attempts", "output bytes: 0", "cwd: /srv", "Leave it", "Run again", "Drop"):
+        for text in (
+            "deadline [/] exceeded",
+            "2 attempts",
+            "output bytes: 0",
+            "cwd: /srv",
+            "Leave it",
+            "Run again",
+            "Drop",
+        ):
             assert text in shown
         await it.press("escape")
         assert engine.calls == []

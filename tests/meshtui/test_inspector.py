@@ -128,4 +128,7 @@ def test_the_stream_written_last_stands_last(call: CallView) -> None:
     assert [text for text, _look in output_lines(call)] == ["── stdout", "out", "── stderr", "err"]
     os.utime(call.stderr, (0, 0))
     assert [text for text, _look in output_lines(call)] == ["── stderr", "err", "── stdout", "out"]
-    assert output_lines(replace(call, stdout=call.folder / "none")) == (("── stderr", "muted"), ("err", "warn"))
+    assert output_lines(replace(call, stdout=call.folder / "none")) == (
+        ("── stderr", "muted"),
+        ("err", "warn"),
+    )

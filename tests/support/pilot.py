@@ -43,6 +43,10 @@ class Console:
         """The list that is shown."""
         return str(self.lane.section)
 
+    def drawn(self, selector: str) -> bool:
+        """Whether a widget of the lane's screen takes part in the layout."""
+        return bool(self.lane.query_one(selector).display)
+
     def text(self) -> str:
         """Everything on the screen, as lines."""
         width, height = self.app.size
