@@ -21,7 +21,7 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
 from meshtui.screens.lane import LaneScreen
 from meshtui.text import clean
-from meshtui.theme import STYLES, THEMES, VARIABLES
+from meshtui.theme import STYLES, THEMES, fallbacks
 
 
 class MeshtuiApp(App[int], inherit_bindings=False):
@@ -62,7 +62,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         """What to say once the terminal is back."""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return VARIABLES
+        return fallbacks(self.current_theme)
 
     def get_default_screen(self) -> LaneScreen:
         return LaneScreen(self._view, read_only=self._read_only)

@@ -54,3 +54,14 @@ async def test_the_first_line_keeps_lane_and_state() -> None:
     async with console(lane(3), size=(30, 10)) as it:
         first = it.text().splitlines()[0]
         assert "● running" in first
+
+
+@pytest.mark.parametrize("theme", ["meshtui-light", "nord", "textual-dark", "textual-light", "ansi-dark"])
+async def test_every_theme_has_the_colours_that_are_used(theme: str) -> None:
+    async with console(lane(3, attention=2)) as it:
+        before = it.text()
+        it.app.theme = theme
+        await it.pilot.pause()
+        await it.press("e")
+        await it.press("escape")
+        assert it.text() == before
