@@ -33,7 +33,9 @@ def fallbacks(theme: Theme) -> dict[str, str]:
     if theme.ansi:
         return _ANSI
     colors = theme.to_color_system().generate()
-    background, foreground, primary = (Color.parse(colors[name]) for name in ("background", "foreground", "primary"))
+    background, foreground, primary = (
+        Color.parse(colors[name]) for name in ("background", "foreground", "primary")
+    )
 
     def over(color: Color, part: float) -> str:
         return background.blend(color, part).hex

@@ -96,6 +96,8 @@ class AnswerForm(ModalScreen[Answer]):
         return Content.assemble(*parts)
 
     def on_mount(self) -> None:
+        for field in self.query(Input):
+            field.cursor_blink = not getattr(self.app, "still", False)
         self.query_one("#leave", Button).focus()
 
     def _error(self) -> bool:

@@ -87,6 +87,9 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
                 yield choice("Leave", "esc", "leave")
 
     def on_mount(self) -> None:
+        blink = not getattr(self.app, "still", False)
+        for field in (*self.query(Input), *self.query(TextArea)):
+            field.cursor_blink = blink
         self._show_tab("form")
         self._fill_form()
         self._check()

@@ -102,7 +102,7 @@ class Help(ModalScreen[None]):
 
     def _fill(self) -> None:
         prose = self.query_one(Prose)
-        prose.show(help_items(max(20, prose.size.width - 3)))
+        prose.show(help_items(max(20, prose.outer_size.width - 4)))
 
     async def action_dismiss(self, result: None = None) -> None:
         self.dismiss()

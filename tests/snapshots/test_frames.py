@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from meshtui.core.errors import InvalidInput
 from meshtui.core.view import CallView, Detail, LaneView
 from meshtui.headless import render_svg
 from tests.support.snapshots import compare
@@ -113,6 +114,11 @@ def test_the_same_bytes_every_time() -> None:
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (40, 5)])
 def test_any_size_is_drawn(size: tuple[int, int]) -> None:
     assert render_svg(lane(3, attention=4), size=size, now_ms=NOW).startswith("<svg")
+
+
+def test_an_unknown_screen_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="handoff"):
+        render_svg(empty(), size=(20, 5), now_ms=NOW, screen="nothing")
 
 
 def test_no_loop_is_left_behind() -> None:
