@@ -86,17 +86,21 @@ class RecordFolder:
         if not changed and self._complete and not self._restat:
             return
         if changed:
-            self.names = list_records(self._path)
+            names = list_records(self._path)
+            if names == self.names and self._complete and not self._restat and len(self._rows) == len(names):
+                return
+            self.names = names
         self._complete = True
         rows = []
         known: dict[str, tuple[tuple[int, int], Row]] = {}
+        remembered: dict[str, tuple[tuple[int, int], Row]] = {} if self._restat else self._rows
         for place, name in enumerate(self.names):
-            stamp, row = self._row(name, budget, read=limit is None or place < limit)
-            if row.loaded:
-                known[name] = (stamp, row)
+            entry = remembered.get(name) or self._row(name, budget, read=limit is None or place < limit)
+            if entry[1].loaded:
+                known[name] = entry
             else:
                 self._complete = False
-            rows.append(row)
+            rows.append(entry[1])
         self._rows = known
         self.rows = tuple(rows)
 
@@ -314,13 +318,12 @@ class LaneReader:
 
     def _with_batches(self, pending: tuple[Row, ...]) -> tuple[Row, ...]:
         """Add the records of batches that were decided and are not carried through yet."""
-        if not self._paths.batches.is_dir():
+        batches = list_records(self._paths.batches)
+        if not batches:
             return pending
         have = {row.key for row in pending}
         rows = []
-        for batch in sorted(self._paths.batches.iterdir()):
-            if batch.name.startswith("."):
-                continue
+        for batch in (self._paths.batches / name for name in batches):
             for name in list_records(batch):
                 if name not in have:
                     rows.append(record_row(name, "pending", read_object(batch / name)))

@@ -17,26 +17,11 @@ from tests.support.engine import FakeEngine
 from tests.support.pilot import console
 from tests.support.views import NOW, STALLED, lane
 
-MARKUP = [
-    "[/",
-    "[/foo]",
-    "[true, false]",
-    "[a=b]",
-    "[bold]",
-    "[@click=app.quit]x[/]",
-    "$primary",
-    "\\[x]",
-    ":smile:",
-]
+MARKUP = ["[/", "[/foo]", "[true, false] [a=b] [bold]", "[@click=app.quit]x[/] $primary \\[x] :smile:"]
 CONTROL = [
-    "\x1b]52;c;aGk=\x07",
-    "\x1b]0;title\x07",
-    "\x1b[2J\x1b[H",
-    "a\rb",
-    "\x9b31m",
-    "\x00\x7f",
-    "\u202egnp.exe",
-    "\ud800",
+    "\x1b]52;c;aGk=\x07 \x1b]0;title\x07",
+    "\x1b[2J\x1b[H a\rb\tc",
+    "\x9b31m \x00\x7f \u202egnp.exe \ud800",
 ]
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 

@@ -128,7 +128,7 @@ class FakeReader:
         self.details = details
         self.asked: list[str] = []
 
-    def refresh(self) -> LaneView:
+    def refresh(self, *, budget: int = 500) -> LaneView:
         return self.view
 
     def detail(self, key: str) -> Detail | None:

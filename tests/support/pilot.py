@@ -38,6 +38,15 @@ class Console:
                 return screen
         raise AssertionError("no lane screen")
 
+    @property
+    def section(self) -> str:
+        """The list that is shown."""
+        return str(self.lane.section)
+
+    def drawn(self, selector: str) -> bool:
+        """Whether a widget of the lane's screen takes part in the layout."""
+        return bool(self.lane.query_one(selector).display)
+
     def text(self) -> str:
         """Everything on the screen, as lines."""
         width, height = self.app.size
