@@ -218,7 +218,11 @@ class Makers:
 
     def _snapshot(self, place: Path, base: str) -> Snapshot:
         message = f"{self._node.title or self._node.loop_id}\n\nLoop {self._node.loop_id} of mission {self._context.plan.mission_id}."
-        return snapshot(place, base=base, message=message)
+        made = snapshot(place, base=base, message=message)
+        for path in made.unsupported:
+            # It exists in this working copy only: going on without it would lose it in silence.
+            raise LoopBlocked(f"{path} in {place} is a repository of its own, which cannot be part of a change")
+        return made
 
     def _join(self, parts: Sequence[OwnerScope], places: Sequence[Path], start: str) -> str:
         """Put the makers' patches together in maker order; the commit of the whole."""

@@ -139,7 +139,7 @@ class MissionRunner:
         ended: list[str] = []
         survivors: list[str] = []
         not_started: list[str] = []
-        self._lease.acquire(heartbeat=False)
+        self._lease.acquire(stand_in=True)
         try:
             context = self._context(plan)
             for node in plan.graph.nodes:

@@ -239,7 +239,7 @@ def answer_mission(
     except KeyError:
         raise NotFound(f"no loop {name!r} in mission {paths.mission_id}") from None
     with Lease(paths, clock) as lease:
-        lease.acquire(heartbeat=False)
+        lease.acquire(stand_in=True)
         state = read_state(paths.loop(name))
         if state is None or state.status != "handoff":
             now = state.status if state is not None else "planned"
@@ -297,6 +297,6 @@ def discard_mission(run_dir: RunDir, paths: MissionPaths, found: Discard) -> Non
     clock = SystemClock()
     made = load_plan(paths)
     with Lease(paths, clock) as lease:
-        lease.acquire(heartbeat=False)
+        lease.acquire(stand_in=True)
         discard(Git(Path(str(made.repo))), found)
     Journal(run_dir, clock).append("mission_discarded", paths.mission_id, {"lost": len(found.lost)})
