@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from meshtui.core.calls import (
 )
 from meshtui.core.clock import iso
 from meshtui.core.config import Config
+from meshtui.core.engines import mesh
 from meshtui.core.engines.base import Engine, EngineEvent, EngineRequest, Outcome, OutputReader
 from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.prompts import build_prompt
@@ -129,11 +131,13 @@ class Phases:
         :class:`PastDeadline`.
         """
         envelope = record.envelope
-        if envelope.get("mode") == "mesh":
-            raise InvalidInput("mode mesh is not available in this version; use mode single")
         now = self._files.clock.now_ms()
-        name = self._settings.engine_for(envelope)
-        engine = self._engines(name)
+        is_mesh = envelope.get("mode") == "mesh"
+        name = mesh.NAME if is_mesh else self._settings.engine_for(envelope)
+        if is_mesh and not isinstance(record.data.get("mission_id"), str):
+            # Written down with the call, before anything is planned under it.
+            record.data["mission_id"] = f"m-{secrets.token_hex(4)}"
+        engine = self._engine(name, record)
         directory = self._settings.directory_for(envelope)
         if not directory.is_dir():
             raise InvalidInput(f"working directory {directory} does not exist; make it, then requeue")
@@ -144,7 +148,7 @@ class Phases:
         deadline = record.deadline_at_ms or now
         story = story_of(envelope)
         session = None
-        if fallback is None and record.attempt == 1 and not fresh_of(envelope):
+        if fallback is None and record.attempt == 1 and not fresh_of(envelope) and not is_mesh:
             session = self._files.sessions.find(story, name, str(directory))
         call_id = new_call_id(now, record.envelope_id, "run")
         request = EngineRequest(
@@ -194,7 +198,7 @@ class Phases:
         name = str(about.get("engine") or self._settings.engine_for(record.envelope))
         session = about.get("session_id")
         directory = Path(str(about.get("cwd") or self._settings.directory_for(record.envelope)))
-        engine = self._engines(name)
+        engine = self._engine(name, record)
         request = EngineRequest(
             role="run",
             prompt="",
@@ -214,6 +218,18 @@ class Phases:
             reader=engine.reader(request),
             out=OutputFollower(call.stdout),
             err=OutputFollower(call.stderr),
+        )
+
+    def _engine(self, name: str, record: Record) -> Engine:
+        """The engine called ``name``; for a mission the one that runs it with the envelope's engine."""
+        if name != mesh.NAME:
+            return self._engines(name)
+        repo = record.envelope.get("repo")
+        return mesh.MeshEngine(
+            run_dir=self._files.run_dir.root,
+            mission_id=str(record.data.get("mission_id")),
+            engine=self._settings.engine_for(record.envelope),
+            repo=repo if isinstance(repo, str) else None,
         )
 
     def _fix_deadline(self, record: Record, now: int) -> None:
@@ -289,7 +305,7 @@ class Phases:
                 output=outcome.reply,
                 output_truncated=True if outcome.reply_truncated else None,
                 resumed=attempt.session_id is not None,
-                handoff_status=handoff.get("status") if handoff else None,
+                handoff_status=_handoff_status(attempt, handoff, code),
                 **common,
             ),
             handoff,
@@ -299,3 +315,10 @@ class Phases:
         """Remember the session the engine named, whatever came of the phase."""
         if outcome.session_id:
             self._files.sessions.store(attempt.story, attempt.engine, outcome.session_id, attempt.directory)
+
+
+def _handoff_status(attempt: Attempt, handoff: Mapping[str, Any] | None, code: int) -> str | None:
+    """What the phase's handoff says; a mission that waits for a person is blocked until then."""
+    if attempt.engine == mesh.NAME and code == mesh.HANDED_OVER:
+        return "blocked"
+    return handoff.get("status") if handoff else None

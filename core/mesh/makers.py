@@ -221,7 +221,9 @@ class Makers:
         made = snapshot(place, base=base, message=message)
         for path in made.unsupported:
             # It exists in this working copy only: going on without it would lose it in silence.
-            raise LoopBlocked(f"{path} in {place} is a repository of its own, which cannot be part of a change")
+            raise LoopBlocked(
+                f"{path} in {place} is a repository of its own, which cannot be part of a change"
+            )
         return made
 
     def _join(self, parts: Sequence[OwnerScope], places: Sequence[Path], start: str) -> str:

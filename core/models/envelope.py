@@ -365,10 +365,6 @@ def warnings_for(envelope: Mapping[str, Any], *, now_ms: int | None = None) -> l
             f"engine {engine} is not available yet: the phase will fail; "
             f"{' and '.join(AVAILABLE_ENGINES)} can run it"
         )
-    if envelope.get("mode") == "mesh":
-        warnings.append(
-            "mode mesh is not available yet: the phase will fail; leave mode out to run it as one"
-        )
     if "deadline" in envelope:
         if "deadline_seconds" in envelope:
             warnings.append("deadline is ignored: deadline_seconds is given too and comes first")

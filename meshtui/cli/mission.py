@@ -23,6 +23,7 @@ from meshtui.core.models.mesh import Plan
 from meshtui.core.run_dir import RunDir
 
 BY_SIGNAL = 130
+MAX_REQUEST = 1 << 20
 CODES = {"done": 0, "bad": 1, "handoff": 5, "stopped": BY_SIGNAL, "handed over": BY_SIGNAL}
 
 Command = Callable[..., Any]
@@ -141,11 +142,18 @@ def run(
     subject: str,
     **options: Any,
 ) -> int:
-    """Run a planned MISSION, or plan REQUEST and run it."""
+    """Run a planned MISSION, or plan REQUEST (with - from standard input) and run it."""
     from meshtui.core.mesh.service import PlanOptions, find_mission, make_plan, missions_in
 
-    known = run_dir.is_dir() and subject in (*missions_in(RunDir(run_dir.absolute())), "latest")
-    if known and not is_request:
+    name = options.get("mission_id")
+    if subject == "-":
+        subject, is_request = sys.stdin.buffer.read(MAX_REQUEST).decode("utf-8", "replace"), True
+    missions = missions_in(RunDir(run_dir.absolute())) if run_dir.is_dir() else []
+    if is_request and name is not None and name in missions:
+        # Planned before under this very id: a lane that runs it again goes on with it.
+        where = existing(run_dir)
+        paths = find_mission(where, name)
+    elif not is_request and subject in (*missions, "latest"):
         where = existing(run_dir)
         paths = find_mission(where, subject)
     elif not is_request and len(subject.split()) < 2:
