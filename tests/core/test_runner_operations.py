@@ -314,7 +314,7 @@ class TestStop:
         assert not box.paths.runner_lock.exists()
 
     def test_drain(self, make_box: MakeBox) -> None:
-        box = make_box(lambda request: FakeReply("ok", delay_seconds=0.1))
+        box: LaneBox = make_box(lambda request: FakeReply("ok", delay_seconds=0.1))
         box.enqueue("a")
         box.enqueue("b")
         runner = box.start()
