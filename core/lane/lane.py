@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -289,6 +290,11 @@ class Lane:
         """Settle a parked envelope: back to the head with attempts from 0, or given up."""
         self._need_lane()
         self._refuse_foreign("answer")
+        if deadline_seconds is not None and not (math.isfinite(deadline_seconds) and deadline_seconds > 0):
+            raise InvalidInput(
+                f"deadline_seconds must be a positive finite number, not {deadline_seconds!r}",
+                field="deadline_seconds",
+            )
         data = {"action": action, "engine": engine, "deadline_seconds": deadline_seconds}
 
         def act(files: LaneFiles) -> AnswerReceipt:
