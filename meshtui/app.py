@@ -46,6 +46,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         view: LaneView | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        work: bool = False,
         still: bool = False,
         driver_class: type[Driver] | None = None,
     ) -> None:
@@ -55,6 +56,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         self.bridge: Bridge | None = None
         self._engine = engine
         self._read_only = read_only
+        self._work = work
         self.still = still
         """Whether this is a picture: nothing moves, blinks or ticks."""
         self._view = view
@@ -79,6 +81,8 @@ class MeshtuiApp(App[int], inherit_bindings=False):
             if isinstance(screen, LaneScreen):
                 screen.bridge = self.bridge
             self.bridge.start()
+            if self._work:
+                self.bridge.start_runner()
         if not self.is_headless:
             self._handle_signals()
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from meshtui.core import identity, storage, strict_json
 from meshtui.core.clock import Clock, from_iso, iso
-from meshtui.core.errors import Held, InvalidInput
+from meshtui.core.errors import Held, InvalidInput, StorageError
 from meshtui.core.identity import ProcessIdentity
 
 OWNERLESS_SECONDS = 10.0
@@ -43,9 +43,11 @@ class Owner:
         return f"pid {self.who.pid} on {self.who.host or 'this host'}, {beat}"
 
 
-def owner_bytes(clock: Clock) -> bytes:
+def owner_bytes(clock: Clock, **fields: Any) -> bytes:
     """``owner.json`` of this process, with a heartbeat of now."""
-    return strict_json.dump_bytes({**identity.current().as_json(), "heartbeat_at": iso(clock.now_ms())})
+    return strict_json.dump_bytes(
+        {**identity.current().as_json(), "heartbeat_at": iso(clock.now_ms()), **fields}
+    )
 
 
 def read_owner(folder: Path) -> Owner | None:
@@ -81,8 +83,11 @@ def is_free(folder: Path, clock: Clock) -> bool:
     return age_s is None or age_s > HEARTBEAT_STALE_SECONDS
 
 
-def try_take(folder: Path, clock: Clock) -> bool:
-    """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it."""
+def try_take(folder: Path, clock: Clock, **fields: Any) -> bool:
+    """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it.
+
+    ``fields`` go into ``owner.json`` beside who and when.
+    """
     for _ in range(2):
         try:
             os_made = _make(folder)
@@ -90,7 +95,10 @@ def try_take(folder: Path, clock: Clock) -> bool:
             os_made = False
         if os_made:
             try:
-                storage.write_new(folder / "owner.json", owner_bytes(clock), durable=False)
+                storage.write_new(folder / "owner.json", owner_bytes(clock, **fields), durable=False)
+            except FileExistsError:
+                # Another tool put its own lock back over ours.
+                return False
             except BaseException:
                 give_back(folder)
                 raise
@@ -121,7 +129,11 @@ def _break_stale(folder: Path, clock: Clock) -> bool:
     moved = os.lstat(aside)
     if (moved.st_ino, moved.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
         # Another tool broke it too and took it anew between our look and our move: it is theirs.
-        storage.move(aside, folder, durable=False)
+        try:
+            storage.move(aside, folder, durable=False)
+        except StorageError:
+            # And yet another one was quicker than this: the lock is not ours in any case.
+            storage.remove_tree(aside)
         return False
     storage.remove_tree(aside)
     return True
