@@ -12,18 +12,29 @@ import signal
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 from meshtui.core import identity, storage
 from meshtui.core.clock import Clock
 from meshtui.core.errors import Held, LeaseLost, StorageError
 from meshtui.core.lane import dirlock
 from meshtui.core.lane.dirlock import Owner
-from meshtui.core.run_dir import LanePaths
 
 HEARTBEAT_SECONDS = 15.0
 TAKE_OVER_GRACE_SECONDS = 5.0
+
+
+class Leased(Protocol):
+    """What one runner works at a time: a lane, or a mission."""
+
+    @property
+    def root(self) -> Path: ...
+    @property
+    def runner_lock(self) -> Path: ...
+    @property
+    def runner_flock(self) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +49,7 @@ class Holder:
     """Whether it is held by a tool that is not meshtui: our OS lock is free."""
 
 
-def holder(paths: LanePaths, clock: Clock) -> Holder:
+def holder(paths: Leased, clock: Clock) -> Holder:
     """Look who holds the lease, without taking anything."""
     ours = storage.is_locked(paths.runner_flock)
     owner = dirlock.read_owner(paths.runner_lock)
@@ -53,7 +64,7 @@ def holder(paths: LanePaths, clock: Clock) -> Holder:
 class Lease:
     """The lease while this process holds it; a context manager that gives it back."""
 
-    def __init__(self, paths: LanePaths, clock: Clock) -> None:
+    def __init__(self, paths: Leased, clock: Clock) -> None:
         self._paths = paths
         self._clock = clock
         self._lock = storage.OsLock(paths.runner_flock, what="the lane")

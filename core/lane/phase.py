@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +58,8 @@ class Attempt:
     reader: OutputReader
     out: OutputFollower
     err: OutputFollower
-    adopted: bool = False
-    events: list[EngineEvent] = field(default_factory=list)
+    evidence: dict[str, Any] | None = None
+    """How it looked when its deadline passed, before anything was ended."""
 
     @property
     def written(self) -> int:
@@ -211,7 +211,6 @@ class Phases:
             reader=engine.reader(request),
             out=OutputFollower(call.stdout),
             err=OutputFollower(call.stderr),
-            adopted=True,
         )
 
     def _fix_deadline(self, record: Record, now: int) -> None:

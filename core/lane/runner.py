@@ -306,6 +306,7 @@ class Runner:
                 self._survivors = self._end(attempt, "stopped")
                 return
             if self._clock.now_ms() >= attempt.deadline_at_ms:
+                attempt.evidence = self._evidence(attempt)
                 self._end(attempt, "deadline")
                 return
             if attempt.written > self._settings.max_output_bytes:
@@ -375,7 +376,7 @@ class Runner:
             engine=attempt.engine,
             story=attempt.story,
             started_at=attempt.started_at,
-            evidence=self._evidence(attempt),
+            evidence=attempt.evidence or self._evidence(attempt),
         )
         if not parked:
             self._relist()

@@ -1,0 +1,97 @@
+"""Reading and writing a mission's files; fields that other tools put there are kept."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from meshtui.core import storage, strict_json
+from meshtui.core.clock import Clock, iso
+from meshtui.core.errors import InvalidInput, NotFound
+from meshtui.core.mesh.paths import LoopPaths, MissionPaths
+from meshtui.core.models.mesh import LoopState, Plan
+
+MAX_BYTES = 64 << 20
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
+    """Write one JSON file of a mission, making its folder."""
+    storage.make_dirs(path.parent)
+    storage.write_atomic(path, strict_json.dump_bytes(value, indent=2), durable=durable)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The object in ``path``, ``None`` if there is none; :class:`InvalidInput` if it is damaged."""
+    try:
+        raw = storage.read_bytes(path, limit=MAX_BYTES)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return strict_json.load_object(raw, limit=MAX_BYTES, what=str(path))
+
+
+def read_model(path: Path, model: type[Model]) -> Model | None:
+    """The object in ``path`` as ``model``."""
+    value = read_json(path)
+    if value is None:
+        return None
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise InvalidInput(f"{path}: {one_line(error)}") from None
+
+
+def one_line(error: ValidationError) -> str:
+    """The first thing a model has against a file."""
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}"
+
+
+def load_plan(paths: MissionPaths) -> Plan:
+    """The mission's plan; :class:`NotFound` if there is none."""
+    plan = read_model(paths.plan, Plan)
+    if plan is None:
+        raise NotFound(f"no mission {paths.mission_id!r} here; see: meshtui status")
+    return plan
+
+
+def read_state(paths: LoopPaths) -> LoopState | None:
+    """A loop's state."""
+    return read_model(paths.state, LoopState)
+
+
+def write_state(paths: LoopPaths, state: LoopState, clock: Clock) -> None:
+    """Write a loop's state; not synced, checkpoints are what a restart goes by."""
+    state.updated_at = iso(clock.now_ms())
+    write_json(paths.state, state.as_json(), durable=False)
+
+
+def append_line(path: Path, value: Mapping[str, Any]) -> None:
+    """Add one line to a JSON Lines file of a mission."""
+    storage.make_dirs(path.parent)
+    storage.append(path, strict_json.dump_bytes(value))
+
+
+def sha256_of(path: Path) -> str | None:
+    """The hash of a file's contents in hex, ``None`` if there is none."""
+    digest = hashlib.sha256()
+    try:
+        with path.open("rb") as file:
+            while block := file.read(1 << 20):
+                digest.update(block)
+    except (FileNotFoundError, IsADirectoryError):
+        return None
+    return digest.hexdigest()
+
+
+def read_text(path: Path, limit: int) -> str:
+    """The beginning of a text file, decoded with replacement."""
+    try:
+        return storage.read_bytes(path, limit=limit).decode("utf-8", "replace")
+    except FileNotFoundError:
+        return ""

@@ -1,0 +1,122 @@
+"""The console: one app around the screen of a lane."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path, PurePath
+from typing import ClassVar
+
+from rich.text import Text
+from textual.app import App
+from textual.binding import Binding, BindingType
+from textual.driver import Driver
+
+from meshtui.bridge import Bridge, Ending, Engine
+from meshtui.commands import LaneCommands
+from meshtui.core.clock import Clock, SystemClock
+from meshtui.core.run_dir import RunDir
+from meshtui.core.view import LaneView
+from meshtui.screens.lane import LaneScreen
+from meshtui.text import clean
+from meshtui.theme import THEMES, VARIABLES
+
+STYLES = Path(__file__).parent / "styles"
+
+
+class MeshtuiApp(App[int], inherit_bindings=False):
+    """Shows one lane, followed live, or still as a picture where there is no engine."""
+
+    CSS_PATH: ClassVar[list[str | PurePath]] = [
+        STYLES / "base.tcss",
+        STYLES / "lane.tcss",
+        STYLES / "modals.tcss",
+    ]
+    TITLE = "meshtui"
+    HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-medium"), (100, "-wide")]  # noqa: RUF012
+    VERTICAL_BREAKPOINTS = [(0, "-flat"), (8, "-low"), (16, "-normal"), (20, "-high"), (34, "-tall")]  # noqa: RUF012
+    COMMANDS = {LaneCommands} | App.COMMANDS
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("ctrl+q", "explain_quit", show=False, priority=True, id="app.ctrl_q"),
+        Binding("ctrl+c", "explain_quit", show=False, system=True, id="app.ctrl_c"),
+    ]
+
+    def __init__(
+        self,
+        run_dir: RunDir,
+        *,
+        engine: Engine | None = None,
+        view: LaneView | None = None,
+        clock: Clock | None = None,
+        read_only: bool = False,
+        still: bool = False,
+        driver_class: type[Driver] | None = None,
+    ) -> None:
+        super().__init__(driver_class=driver_class)
+        self.clock: Clock = clock if clock is not None else SystemClock()
+        self.run_dir = run_dir
+        self.bridge: Bridge | None = None
+        self._engine = engine
+        self._read_only = read_only
+        self.still = still
+        """Whether this is a picture: nothing moves, blinks or ticks."""
+        self._view = view
+        self.farewell: str | None = None
+        """What to say once the terminal is back."""
+
+    def get_theme_variable_defaults(self) -> dict[str, str]:
+        return VARIABLES
+
+    def get_default_screen(self) -> LaneScreen:
+        return LaneScreen(self._view, read_only=self._read_only)
+
+    def on_load(self) -> None:
+        for theme in THEMES:
+            self.register_theme(theme)
+        self.theme = THEMES[0].name
+
+    def on_mount(self) -> None:
+        if self._engine is not None:
+            screen = self.screen
+            self.bridge = Bridge(self.run_dir, self._engine, screen.post_message)
+            if isinstance(screen, LaneScreen):
+                screen.bridge = self.bridge
+            self.bridge.start()
+        if not self.is_headless:
+            self._handle_signals()
+
+    def _handle_signals(self) -> None:
+        loop = asyncio.get_running_loop()
+        for number, end in ((signal.SIGTERM, self.end_by_signal), (signal.SIGHUP, self.hand_over_by_signal)):
+            try:
+                loop.add_signal_handler(number, end)
+            except (NotImplementedError, RuntimeError, ValueError):
+                return
+
+    def end_by_signal(self) -> None:
+        """Stop the runner that lives here and leave."""
+        self._leave_after("stop")
+
+    def hand_over_by_signal(self) -> None:
+        """The terminal is gone: leave the running call to the next runner."""
+        self._leave_after("let go")
+
+    def _leave_after(self, how: Ending) -> None:
+        if self.bridge is None or not self.bridge.runner_alive:
+            self.exit(130, return_code=130)
+            return
+        self.bridge.end_runner(how, lambda _ended, _text: self.call_from_thread(self.exit, 130, 130))
+
+    def action_explain_quit(self) -> None:
+        """Say how to leave; never leaves by surprise."""
+        self.notify("q quits", timeout=3, markup=False)
+
+    def leave(self, text: str | None = None) -> None:
+        """Close the console; ``text`` is printed once the terminal is back."""
+        self.farewell = text
+        self.exit(0, message=Text(clean(text)) if text else None)
+
+    async def on_unmount(self) -> None:
+        if self.bridge is not None:
+            await asyncio.to_thread(self.bridge.close)

@@ -1,0 +1,204 @@
+"""What an operator can do, each defined once.
+
+One :class:`Command` feeds the key binding (with an id, so that keys can be remapped), the key bar and its
+tooltip, the help screen and the command palette.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from textual.binding import Binding
+from textual.command import DiscoveryHit, Hit, Hits, Provider
+
+from meshtui.core.view import Attention, LaneView, Row
+
+Scope = Literal["lane", "table", "detail", "app"]
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """What decides whether a command makes sense now."""
+
+    view: LaneView | None = None
+    row: Row | None = None
+    attention: Attention | None = None
+    runner_here: bool = False
+    """Whether a runner lives in this console."""
+    read_only: bool = False
+
+
+def _always(_: Situation) -> str | None:
+    return None
+
+
+def _when_lane(now: Situation) -> str | None:
+    return (
+        None
+        if now.view is not None and now.view.exists
+        else "There is no lane here yet: e enqueues its first envelope"
+    )
+
+
+def _when_pending(now: Situation) -> str | None:
+    return None if now.view is not None and now.view.counts.pending else "Nothing is pending"
+
+
+def _when_withdrawn(now: Situation) -> str | None:
+    return None if now.view is not None and now.view.counts.withdrawn else "Nothing was withdrawn"
+
+
+def _when_active(now: Situation) -> str | None:
+    return None if now.view is not None and now.view.active else "Nothing is running"
+
+
+def _when_parked(now: Situation) -> str | None:
+    return None if now.view is not None and now.view.counts.stalled else "Nothing is parked"
+
+
+def _when_row_pending(now: Situation) -> str | None:
+    if now.row is not None and now.row.section == "pending":
+        return None
+    return "Select a pending envelope to withdraw it"
+
+
+def _when_row_over(now: Situation) -> str | None:
+    if now.row is not None and now.row.section in ("done", "failed", "withdrawn") and now.row.kind != "stop":
+        return None
+    return "Select a done, failed or withdrawn envelope to queue it again"
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One thing that can be done."""
+
+    action: str
+    """Names the binding (``lane.enqueue``) and the method that does it (``action_enqueue``)."""
+    key: str
+    label: str
+    """The word in the key bar."""
+    tooltip: str
+    """One sentence: in tooltips, on the help screen and in the palette."""
+    scope: Scope = "lane"
+    group: str = "Lane"
+    title: str | None = None
+    """The palette's entry; ``None`` keeps the command out of it."""
+    bar: int | None = None
+    """Its place in the key bar, lower is kept longer; ``None`` keeps it out."""
+    writes: bool = False
+    """Refused in a read-only console."""
+    destructive: bool = False
+    """Asks once, naming what will be lost."""
+    refusal: Callable[[Situation], str | None] = _always
+    """Why it cannot be done now, ``None`` if it can."""
+
+    @property
+    def id(self) -> str:
+        """The id of its binding."""
+        return f"{self.scope}.{self.action.partition('(')[0]}" + self.action.partition("(")[2].strip("')")
+
+    @property
+    def binding(self) -> Binding:
+        """The key binding."""
+        return Binding(self.key, self.action, self.label, show=False, tooltip=self.tooltip, id=self.id)
+
+    def why_not(self, now: Situation) -> str | None:
+        """Why it cannot be done now, ``None`` if it can."""
+        if self.writes and now.read_only:
+            return "This console is read-only"
+        return self.refusal(now)
+
+
+COMMANDS: tuple[Command, ...] = (
+    Command(
+        "enqueue", "e", "enqueue", "Add an envelope to the end of the queue", title="Enqueue an envelope", bar=1, writes=True
+    ),
+    Command(
+        "answer", "a", "answer", "Answer what is parked: again, longer, with another engine, or give it up",
+        title="Answer a parked envelope", bar=0, writes=True, refusal=_when_parked,
+    ),
+    Command(
+        "runner", "s", "start/stop", "Start a runner in this console, or stop the lane's runner",
+        title="Start or stop the runner", bar=2, writes=True,
+    ),
+    Command(
+        "pause", "P", "pause", "Let the active phase end and claim nothing more, or continue",
+        title="Pause or continue the lane", bar=7, writes=True, refusal=_when_lane,
+    ),
+    Command(
+        "kill", "x", "kill", "End the active phase now; it counts as failed",
+        title="Kill the active phase", bar=3, writes=True, destructive=True, refusal=_when_active,
+    ),
+    Command(
+        "interrupt", "i", "interrupt", "Withdraw everything that is pending; R brings it back",
+        title="Interrupt: withdraw all pending", bar=6, writes=True, destructive=True, refusal=_when_pending,
+    ),
+    Command(
+        "restore", "R", "restore", "Put withdrawn envelopes back at the end of the queue",
+        title="Restore what was withdrawn", bar=8, writes=True, refusal=_when_withdrawn,
+    ),
+    Command(
+        "withdraw", "w", "withdraw", "Take the selected envelope out of the queue",
+        group="Selected", title="Withdraw the selected envelope", bar=5, writes=True, destructive=True, refusal=_when_row_pending,
+    ),
+    Command(
+        "requeue", "r", "requeue", "Queue the selected envelope once more, at the end",
+        group="Selected", title="Requeue the selected envelope", bar=4, writes=True, refusal=_when_row_over,
+    ),
+    Command("open", "enter", "open", "Open the details of the selected envelope", group="Selected", scope="table"),
+    Command("next_attention", "n", "next", "Go to the next thing that needs you", group="Needs you"),
+    *(
+        Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you")
+        for number in range(1, 10)
+    ),
+    Command("filter", "slash", "filter", "Show only rows that contain what you type", group="List", title="Filter the list", bar=9),
+    Command("down", "j,down", "down", "Next row", scope="table", group="List"),
+    Command("up", "k,up", "up", "Previous row", scope="table", group="List"),
+    Command("top", "g,home", "top", "First row", scope="table", group="List"),
+    Command("bottom", "G,end", "bottom", "Last row", scope="table", group="List"),
+    Command("page_down", "ctrl+d,pagedown", "page down", "Half a page down", scope="table", group="List"),
+    Command("page_up", "ctrl+u,pageup", "page up", "Half a page up", scope="table", group="List"),
+    Command("section(1)", "l,right,right_square_bracket", "next list", "The next list: pending, active, done …", group="List"),
+    Command("section(-1)", "h,left,left_square_bracket", "previous list", "The list before", group="List"),
+    Command("detail(1)", "d", "details", "The next part of the details: envelope, output, result, handoff", group="Details",
+            title="Show the next part of the details"),
+    Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
+    Command("back", "escape", "back", "Back to the list, or drop the filter", group="Console"),
+    Command("help", "question_mark", "help", "Every key and what it does", group="Console", title="Help: every key", bar=10),
+    Command("palette", "colon", "palette", "Find any action by its name", group="Console", bar=12),
+    Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=11),
+)  # fmt: skip
+
+BY_ACTION: dict[str, Command] = {command.action: command for command in COMMANDS}
+
+
+def bindings(scope: Scope) -> list[Binding]:
+    """The key bindings of one part of the console."""
+    return [command.binding for command in COMMANDS if command.scope == scope]
+
+
+class LaneCommands(Provider):
+    """The palette's entries for a lane: what can be done now."""
+
+    def _offers(self) -> Iterator[tuple[Command, Callable[[], object]]]:
+        situation = getattr(self.screen, "situation", None)
+        if not isinstance(situation, Situation):
+            return
+        for command in COMMANDS:
+            if command.title is not None and command.why_not(situation) is None:
+                yield command, partial(self.screen.run_action, command.action)
+
+    async def discover(self) -> Hits:
+        for command, run in self._offers():
+            yield DiscoveryHit(command.title or "", run, help=command.tooltip)
+
+    async def search(self, query: str) -> Hits:
+        matcher = self.matcher(query)
+        for command, run in self._offers():
+            title = command.title or ""
+            score = matcher.match(title)
+            if score > 0:
+                yield Hit(score, matcher.highlight(title), run, help=command.tooltip)

@@ -1,0 +1,171 @@
+"""Reads what the details show, in a thread of its own: the record's files once, a call's output as it grows."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Protocol
+
+from textual.message import Message
+
+from meshtui.core.errors import MeshtuiError
+from meshtui.core.view import CallView, Detail
+from meshtui.messages import DetailRead, OutputRead
+from meshtui.text import clean_output
+
+TAIL_BYTES = 64 * 1024
+TAIL_LINES = 1000
+LOOK_SECONDS = 0.15
+"""How often a growing file is looked at while it is shown."""
+AGAIN = 12
+"""After so many looks without growth it is asked whether the call still runs."""
+
+
+class ReadDetail(Protocol):
+    """Reads a record's files; small reads only."""
+
+    def __call__(self, key: str) -> Detail | None: ...
+
+
+Signature = tuple[tuple[int, int], ...]
+
+
+class Inspector:
+    """Serves the newest request only; what was asked before and is not yet read is dropped."""
+
+    def __init__(self, read: ReadDetail, post: Callable[[Message], object]) -> None:
+        self._read = read
+        self._post = post
+        self._condition = threading.Condition()
+        self._request: tuple[str, bool] | None = None
+        self._version = 0
+        self._stopped = False
+        self._thread: threading.Thread | None = None
+
+    def ask(self, key: str, *, output: bool) -> None:
+        """Read the record ``key``; with ``output`` follow what its call writes."""
+        with self._condition:
+            if self._stopped:
+                return
+            self._request = (key, output)
+            self._version += 1
+            self._condition.notify()
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="meshtui-inspect", daemon=True)
+                self._thread.start()
+
+    def rest(self) -> None:
+        """Nothing is selected: follow nothing."""
+        with self._condition:
+            self._request = None
+            self._version += 1
+            self._condition.notify()
+
+    def stop(self, timeout: float = 2.0) -> bool:
+        """End the thread; whether it ended within ``timeout`` seconds."""
+        with self._condition:
+            self._stopped = True
+            self._condition.notify()
+        if self._thread is None:
+            return True
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        done = 0
+        while True:
+            with self._condition:
+                while not self._stopped and (self._version == done or self._request is None):
+                    done = self._version
+                    self._condition.wait()
+                if self._stopped or self._request is None:
+                    return
+                done, (key, output) = self._version, self._request
+            detail = self._detail(key)
+            if output:
+                self._follow(key, detail, done)
+
+    def _detail(self, key: str) -> Detail | None:
+        try:
+            detail = self._read(key)
+        except (OSError, ValueError, MeshtuiError) as error:
+            self._post(DetailRead(key, None, str(error)))
+            return None
+        self._post(DetailRead(key, detail))
+        return detail
+
+    def _follow(self, key: str, detail: Detail | None, version: int) -> None:
+        call = detail.call if detail is not None else None
+        if call is None:
+            self._post(OutputRead(key, (), fresh=True, live=False))
+            return
+        seen: Signature | None = None
+        live_before: bool | None = None
+        quiet = 0
+        while True:
+            live = call.state in ("starting", "running")
+            signature = _signature(call)
+            if signature != seen or live != live_before:
+                seen, live_before, quiet = signature, live, 0
+                self._post(OutputRead(key, output_lines(call), fresh=True, live=live))
+            quiet += 1
+            if not live or self._interrupted(version):
+                return
+            if quiet % AGAIN == 0:
+                again = self._detail(key)
+                if again is None or again.call is None:
+                    return
+                call = again.call
+
+    def _interrupted(self, version: int) -> bool:
+        with self._condition:
+            self._condition.wait_for(lambda: self._stopped or self._version != version, LOOK_SECONDS)
+            return self._stopped or self._version != version
+
+
+def _signature(call: CallView) -> Signature:
+    found = []
+    for path in (call.stdout, call.stderr):
+        try:
+            stat = path.stat()
+        except OSError:
+            found.append((-1, 0))
+        else:
+            found.append((stat.st_size, stat.st_mtime_ns))
+    return tuple(found)
+
+
+def _tail(path: Path) -> list[str]:
+    """The end of ``path``, cleaned; whole lines where there is a line's end."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            start = max(0, size - TAIL_BYTES)
+            file.seek(start)
+            data = file.read(TAIL_BYTES)
+    except OSError:
+        return []
+    if start:
+        head, found, rest = data.partition(b"\n")
+        data = rest if found and len(head) < TAIL_BYTES // 2 else data
+    lines = clean_output(data.decode("utf-8", "replace"))
+    if lines and not lines[-1]:
+        lines.pop()
+    lines = lines[-TAIL_LINES:]
+    return [f"… {start:,} bytes before", *lines] if start else lines
+
+
+def output_lines(call: CallView) -> tuple[tuple[str, str], ...]:
+    """The end of what ``call`` wrote, the stream that was written last at the end."""
+    out, err = _tail(call.stdout), _tail(call.stderr)
+    if not err:
+        return tuple((line, "text") for line in out)
+    stdout = tuple((line, "text") for line in out)
+    stderr = (("── stderr", "muted"), *((line, "warn") for line in err))
+    if not out:
+        return stderr
+    stdout = (("── stdout", "muted"), *stdout)
+    signature = _signature(call)
+    return (*stdout, *stderr) if signature[1][1] > signature[0][1] else (*stderr, *stdout)

@@ -1,0 +1,72 @@
+"""What the threads tell the console: frozen values, posted, never shared state."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from textual.message import Message
+
+from meshtui.core.view import Detail, LaneView
+
+FollowMode = Literal["watching", "polling"]
+
+
+class ViewChanged(Message):
+    """The run directory changed; a newer view replaces one that was not yet drawn."""
+
+    def __init__(self, view: LaneView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, ViewChanged)
+
+
+class ModeChanged(Message):
+    """How the run directory is followed, and why not better."""
+
+    def __init__(self, mode: FollowMode, reason: str | None = None) -> None:
+        super().__init__()
+        self.mode: FollowMode = mode
+        self.reason = reason
+
+
+class Told(Message):
+    """A receipt, a warning or an error, in words."""
+
+    def __init__(
+        self, text: str, severity: Literal["information", "warning", "error"] = "information"
+    ) -> None:
+        super().__init__()
+        self.text = text
+        self.severity: Literal["information", "warning", "error"] = severity
+
+
+class RunnerChanged(Message):
+    """The runner in this console started or ended."""
+
+    def __init__(self, alive: bool) -> None:
+        super().__init__()
+        self.alive = alive
+
+
+class DetailRead(Message):
+    """What was found of the record that was selected."""
+
+    def __init__(self, key: str, detail: Detail | None, problem: str | None = None) -> None:
+        super().__init__()
+        self.key = key
+        self.detail = detail
+        self.problem = problem
+
+
+class OutputRead(Message):
+    """More of a call's output; ``fresh`` starts over."""
+
+    def __init__(self, key: str, lines: tuple[tuple[str, str], ...], *, fresh: bool, live: bool) -> None:
+        super().__init__()
+        self.key = key
+        self.lines = lines
+        """``(text, look)``, cleaned."""
+        self.fresh = fresh
+        self.live = live

@@ -1,0 +1,120 @@
+"""What an operation's receipt says, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+Said = tuple[str, Literal["information", "warning", "error"]]
+
+_NAMED = 4
+
+
+def names(ids: Sequence[str]) -> str:
+    """A few of ``ids`` by name, the rest as a number."""
+    if not ids:
+        return "none"
+    shown = ", ".join(ids[:_NAMED])
+    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED} more"
+
+
+def count(number: int, noun: str) -> str:
+    """``3 envelopes``."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def enqueued(receipt: Any) -> Said:
+    """Where it stands."""
+    text = f"{receipt.envelope_id} is number {receipt.position:,} of {receipt.queue_depth:,} pending"
+    if receipt.warnings:
+        return f"{text}; {'; '.join(receipt.warnings)}", "warning"
+    return text, "information"
+
+
+def interrupted(receipt: Any) -> Said:
+    """What was taken out, and what was too late."""
+    text = f"Withdrawn: {count(len(receipt.withdrawn), 'envelope')}"
+    if receipt.withdrawn:
+        text += f" ({names(receipt.withdrawn)})"
+    if receipt.already_picked_up:
+        text += f"; already running: {names(receipt.already_picked_up)}"
+    if receipt.quarantined:
+        return f"{text}; unreadable, set aside: {names(receipt.quarantined)}", "warning"
+    return text, "information"
+
+
+def restored(receipt: Any) -> Said:
+    """What came back, and what did not."""
+    text = f"Restored: {count(len(receipt.restored), 'envelope')}"
+    if receipt.left:
+        return f"{text}; left withdrawn: {names(receipt.left)}", "warning"
+    return text, "information"
+
+
+def withdrawn(receipt: Any) -> Said:
+    """One taken out."""
+    return (
+        f"{receipt.envelope_id} is withdrawn, {receipt.queue_depth:,} pending; R restores it",
+        "information",
+    )
+
+
+def requeued(receipt: Any) -> Said:
+    """One queued again."""
+    return f"{receipt.envelope_id} is queued again as number {receipt.position:,}", "information"
+
+
+def answered(receipt: Any) -> Said:
+    """What was parked goes on, or is given up."""
+    if receipt.action == "drop":
+        return f"{receipt.envelope_id} is dropped; it counts as failed", "information"
+    return (
+        f"{receipt.envelope_id} is back at the head of the queue; s starts the runner if none runs",
+        "information",
+    )
+
+
+def killed(receipt: Any) -> Said:
+    """A kill that proves itself."""
+    text = f"Ended: {names(receipt.ended)}"
+    if receipt.not_started:
+        text += f"; not started: {names(receipt.not_started)}"
+    if receipt.survivors:
+        return f"{text}; SURVIVED: {names([str(one) for one in receipt.survivors])}", "error"
+    return f"{text}; no survivors", "information"
+
+
+def stopped(receipt: Any) -> Said:
+    """The runner was ended."""
+    if receipt.drain is not None:
+        return "A stop is queued: the runner ends after everything before it", "information"
+    if not receipt.stopped:
+        return "No runner was alive", "warning"
+    text = "The runner ended"
+    if receipt.envelope_id:
+        text += f"; {receipt.envelope_id} is back in the queue"
+    if receipt.survivors:
+        return f"{text}; SURVIVED: {names([str(one) for one in receipt.survivors])}", "error"
+    return text, "information"
+
+
+def paused(receipt: Any) -> Said:
+    """Claiming stands still or goes on."""
+    if receipt.paused:
+        return "Paused: the active phase ends, nothing more is claimed; P continues", "information"
+    return "The lane continues", "information"
+
+
+def repaired(receipt: Any) -> Said:
+    """A quarantined file is back, or gone."""
+    if receipt.envelope_id:
+        return f"{receipt.envelope_id} is repaired and back in the queue", "information"
+    return f"{receipt.name} is removed from quarantine", "information"
+
+
+def outcome_text(outcome: Any) -> Said:
+    """How a runner ended."""
+    text = f"The runner ended: {outcome.state}, {count(outcome.completed, 'envelope')} finished"
+    if outcome.parked:
+        return f"{text}; something is parked and needs an answer", "warning"
+    return text, "warning" if outcome.bad else "information"

@@ -1,0 +1,1 @@
+"""What the console shows at one time, and the questions it asks."""

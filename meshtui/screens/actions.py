@@ -1,0 +1,365 @@
+"""What the keys of the lane's screen do: ask where something would be lost, then hand it to the bridge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from textual.widgets import Input
+
+from meshtui import receipts
+from meshtui.bridge import Bridge, Ending, Operations
+from meshtui.commands import BY_ACTION, Situation
+from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
+from meshtui.receipts import Said, count
+from meshtui.screens.confirm import Confirm
+from meshtui.widgets.attention import NeedsYou, exit_by_number
+from meshtui.widgets.detail import DetailPane
+from meshtui.widgets.table import QueueTable
+
+if TYPE_CHECKING:
+    from textual.screen import Screen
+
+    _Base = Screen[None]
+else:
+    _Base = object
+
+
+class CanLeave(Protocol):
+    """An app that can be closed with a word of farewell."""
+
+    def leave(self, text: str | None = None) -> None: ...
+
+
+Work = Callable[[Operations], Any]
+
+
+class LaneActions(_Base):
+    """Mixed into the lane's screen."""
+
+    view: LaneView | None
+    bridge: Bridge | None
+    section: Section
+    runner_here: bool
+
+    @property
+    def row(self) -> Row | None:
+        """The selected record."""
+        raise NotImplementedError
+
+    @property
+    def situation(self) -> Situation:
+        """What decides which commands make sense now."""
+        raise NotImplementedError
+
+    def tell(self, text: str, severity: str = "information") -> None:
+        raise NotImplementedError
+
+    def show_section(self, section: Section) -> None:
+        raise NotImplementedError
+
+    def show_key(self, key: str | None) -> bool:
+        raise NotImplementedError
+
+    def _refused(self, action: str) -> bool:
+        """Whether ``action`` makes no sense now; says why."""
+        why = BY_ACTION[action].why_not(self.situation)
+        if why is not None:
+            self.tell(why, "warning")
+        return why is not None
+
+    def _operate(self, work: Work, told: Callable[[Any], Said], *, create: bool = False) -> None:
+        if self.bridge is not None:
+            self.bridge.operate(work, told, create=create)
+
+    def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None:
+        def answered(answer: str | None) -> None:
+            if answer == "yes":
+                then()
+
+        self.app.push_screen(Confirm(question, loss, yes), answered)
+
+    # The lane
+
+    def action_enqueue(self) -> None:
+        if self._refused("enqueue"):
+            return
+        from meshtui.screens.enqueue import EnqueueForm
+
+        def entered(envelope: dict[str, Any] | None) -> None:
+            if envelope is not None:
+                value = envelope
+                self._operate(lambda lane: lane.enqueue(value), receipts.enqueued, create=True)
+
+        self.app.push_screen(EnqueueForm(), entered)
+
+    def action_interrupt(self) -> None:
+        if self._refused("interrupt") or self.view is None:
+            return
+        pending = self.view.counts.pending
+        running = f" {self.view.active[0].title} goes on." if self.view.active else ""
+        self._confirm(
+            "Interrupt the lane?",
+            f"{count(pending, 'pending envelope')} will be withdrawn and not run.{running} R brings them back.",
+            "Withdraw all",
+            lambda: self._operate(lambda lane: lane.interrupt(), receipts.interrupted),
+        )
+
+    def action_restore(self) -> None:
+        if not self._refused("restore"):
+            self._operate(lambda lane: lane.restore(), receipts.restored)
+
+    def action_pause(self) -> None:
+        if self._refused("pause") or self.view is None:
+            return
+        if self.view.state == "paused":
+            self._operate(lambda lane: lane.resume(), receipts.paused)
+        else:
+            self._operate(lambda lane: lane.pause(), receipts.paused)
+
+    def action_kill(self) -> None:
+        if self._refused("kill") or self.view is None:
+            return
+        row = self.view.active[0]
+        self._confirm(
+            f"Kill {row.title}?",
+            "Its call and everything it started will be ended now. What it did so far stays in its folder; "
+            "the phase counts as failed. Its session is kept.",
+            "Kill",
+            lambda: self._operate(lambda lane: lane.kill(row.envelope_id), receipts.killed),
+        )
+
+    def action_runner(self) -> None:
+        if self._refused("runner") or self.bridge is None:
+            return
+        bridge = self.bridge
+        if not self.runner_here and not (self.view is not None and self.view.runner.alive):
+            self.tell("Starting a runner in this console")
+            bridge.start_runner()
+            return
+        loss = "Nothing is running; what is pending waits for the next runner."
+        if self.view is not None and self.view.active:
+            row = self.view.active[0]
+            loss = f"{row.title} will be ended and put back at the head of the queue; the work of this attempt is lost."
+        if self.runner_here:
+            self._confirm("Stop the runner of this console?", loss, "Stop", bridge.stop_runner)
+            return
+        pid = self.view.runner.pid if self.view is not None else None
+        self._confirm(
+            f"Stop runner {pid}?",
+            loss,
+            "Stop",
+            lambda: self._operate(lambda lane: lane.stop(), receipts.stopped),
+        )
+
+    # The selected record
+
+    def action_withdraw(self) -> None:
+        row = self.row
+        if self._refused("withdraw") or row is None:
+            return
+        self._confirm(
+            f"Withdraw {row.title}?",
+            f"{row.envelope_id} leaves the queue and will not run. R restores everything that was withdrawn.",
+            "Withdraw",
+            lambda: self._operate(lambda lane: lane.withdraw(row.envelope_id), receipts.withdrawn),
+        )
+
+    def action_requeue(self) -> None:
+        row = self.row
+        if not self._refused("requeue") and row is not None:
+            self._operate(lambda lane: lane.requeue(row.envelope_id), receipts.requeued)
+
+    # What needs an answer
+
+    def action_answer(self) -> None:
+        if self._refused("answer") or self.view is None:
+            return
+        row = self.row
+        if row is None or row.section != "stalled":
+            item = self.query_one(NeedsYou).selected
+            by_key = {one.key: one for one in self.view.stalled}
+            row = by_key.get(item.key or "") if item is not None else None
+            row = row or (self.view.stalled[0] if self.view.stalled else None)
+        if row is not None:
+            self.ask_about(row)
+
+    def ask_about(self, row: Row) -> None:
+        """Open the question about a parked record."""
+        from meshtui.screens.answer import Answer, AnswerForm
+
+        def answered(answer: Answer | None) -> None:
+            if answer is not None:
+                self._operate(
+                    lambda lane: lane.answer(
+                        row.envelope_id,
+                        answer.action,
+                        engine=answer.engine,
+                        deadline_seconds=answer.deadline_seconds,
+                    ),
+                    receipts.answered,
+                )
+
+        item = next((one for one in (self.view.attention if self.view else ()) if one.key == row.key), None)
+        detail = self.query_one(DetailPane).detail
+        question = detail.question if detail is not None and detail.key == row.key else None
+        self.app.push_screen(AnswerForm(row, item, question), answered)
+
+    def action_exit(self, number: int) -> None:
+        item = self.query_one(NeedsYou).selected
+        if item is None:
+            self.tell("Nothing needs you", "information")
+            return
+        way = exit_by_number(item, number)
+        if way is None:
+            self.tell(f"{item.subject} has {count(len(item.exits), 'exit')}", "warning")
+            return
+        self._take(item, way)
+
+    def _take(self, item: Attention, way: Exit) -> None:
+        """Take one way out."""
+        if way.action == "log":
+            self._show_log(item)
+            return
+        if self.situation.read_only:
+            self.tell("This console is read-only", "warning")
+            return
+        row = self._row_of(item)
+        name = row.envelope_id if row is not None else item.subject
+        if way.action == "retry":
+            seconds = _seconds_in(way.command)
+            self._operate(
+                lambda lane: lane.answer(name, "retry", deadline_seconds=seconds), receipts.answered
+            )
+        elif way.action == "drop":
+            self._confirm(
+                f"Drop {item.subject}?",
+                "It will not run again by itself and counts as failed: “dropped by operator”.",
+                "Drop",
+                lambda: self._operate(lambda lane: lane.answer(name, "drop"), receipts.answered),
+            )
+        elif way.action == "requeue":
+            self._operate(lambda lane: lane.requeue(name), receipts.requeued)
+        elif way.action in ("repair", "drop-file"):
+            self._quarantined(item.key or item.subject, way)
+        elif way.action == "run" and self.bridge is not None:
+            self.tell("Starting a runner in this console")
+            self.bridge.start_runner(take_over="--take-over" in way.command)
+
+    def _quarantined(self, name: str, way: Exit) -> None:
+        if way.action == "repair":
+            self._operate(lambda lane: lane.quarantine_repair(name), receipts.repaired)
+            return
+        self._confirm(
+            f"Delete {name}?",
+            "The file in quarantine is deleted for good; nothing else holds its text.",
+            "Delete",
+            lambda: self._operate(lambda lane: lane.quarantine_drop(name), receipts.repaired),
+        )
+
+    def _row_of(self, item: Attention) -> Row | None:
+        if self.view is None or item.key is None:
+            return None
+        return next(
+            (row for section in SECTIONS for row in self.view.rows(section) if row.key == item.key), None
+        )
+
+    def _show_log(self, item: Attention) -> None:
+        if not self.show_key(item.key):
+            self.tell(f"{item.subject} is not listed any more", "warning")
+            return
+        self.query_one(DetailPane).choose("output")
+        self.query_one(QueueTable).action_open()
+
+    def action_next_attention(self) -> None:
+        attention = self.query_one(NeedsYou)
+        if attention.selected is None:
+            self.tell("Nothing needs you")
+            return
+        if len(attention.items) > 1:
+            attention.step(1, around=True)
+        self.show_key(attention.selected.key)
+
+    # The lists
+
+    def action_section(self, by: int) -> None:
+        if self.view is None:
+            return
+        listed = [
+            section
+            for section in SECTIONS
+            if section in ("pending", "active", "done", "failed", self.section)
+            or self.view.counts.of(section)
+        ]
+        self.show_section(listed[(listed.index(self.section) + by) % len(listed)])
+
+    def action_detail(self, by: int) -> None:
+        self.query_one(DetailPane).step(by)
+
+    def action_filter(self) -> None:
+        field = self.query_one("#filter", Input)
+        field.display = True
+        field.focus()
+
+    def action_back(self) -> None:
+        table, field = self.query_one(QueueTable), self.query_one("#filter", Input)
+        if self.has_class("-detail-open"):
+            self.remove_class("-detail-open")
+            table.focus()
+        elif field.display:
+            field.value = ""
+            field.display = False
+            table.show_matching("")
+            table.focus()
+        else:
+            table.focus()
+
+    # The console
+
+    def action_help(self) -> None:
+        from meshtui.screens.help import Help
+
+        self.app.push_screen(Help())
+
+    def action_palette(self) -> None:
+        self.app.action_command_palette()
+
+    def action_quit(self) -> None:
+        bridge = self.bridge
+        if bridge is None or not bridge.runner_alive:
+            self._app.leave()
+            return
+        from meshtui.screens.leave import Leave, Leaving
+
+        def decided(how: str | None) -> None:
+            if how in ("stop", "hand over"):
+                ending: Ending = "stop" if how == "stop" else "hand over"
+                self.app.push_screen(Leaving(ending))
+                bridge.end_runner(
+                    ending, lambda ended, text: self.app.call_from_thread(self._left, ended, text)
+                )
+
+        active = self.view.active[0] if self.view is not None and self.view.active else None
+        self.app.push_screen(Leave(active), decided)
+
+    def _left(self, ended: bool, text: str) -> None:
+        if ended:
+            self._app.leave(text)
+        else:
+            self.app.pop_screen()
+            self.tell(text, "error")
+
+    @property
+    def _app(self) -> CanLeave:
+        return cast("CanLeave", self.app)
+
+
+def _seconds_in(command: str) -> float | None:
+    """The deadline that an exit's command line names."""
+    words = command.split()
+    if "--deadline-seconds" not in words[:-1]:
+        return None
+    try:
+        return float(words[words.index("--deadline-seconds") + 1])
+    except ValueError:
+        return None

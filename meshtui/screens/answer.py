@@ -1,0 +1,139 @@
+"""The question about a parked envelope: why it stands, what speaks for that, and the ways out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from meshtui.core.view import Attention, Row
+from meshtui.screens.confirm import choice
+from meshtui.text import clean, duration, moment
+
+ENGINES = ("claude", "codex", "grok", "command")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the operator decided."""
+
+    action: Literal["retry", "drop"]
+    engine: str | None = None
+    deadline_seconds: float | None = None
+
+
+def evidence_text(value: object) -> str:
+    """Evidence of any shape as lines."""
+    if isinstance(value, dict):
+        return "\n".join(f"{clean(key).replace('_', ' ')}: {clean(item)}" for key, item in value.items())
+    if isinstance(value, list):
+        return "\n".join(f"· {clean(item)}" for item in value)
+    return clean(value)
+
+
+class AnswerForm(ModalScreen[Answer]):
+    """Dismisses with an :class:`Answer`, ``None`` to leave it parked."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave")
+    ]
+
+    def __init__(self, row: Row, item: Attention | None, question: dict[str, Any] | None) -> None:
+        super().__init__(classes="-ask")
+        self.row = row
+        self.item = item
+        self.question = question or {}
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
+            dialog.border_title = Content(f"Answer {clean(self.row.title)}")
+            dialog.border_subtitle = Content("esc leaves it parked")
+            yield Static(self._facts(), classes="text")
+            with Horizontal(classes="field"):
+                yield Static("engine", classes="label")
+                yield Input(placeholder=self.row.engine or "as the lane decides", id="engine", compact=True)
+                yield Static("", id="engine-error", classes="error")
+            with Horizontal(classes="field"):
+                yield Static("seconds", classes="label")
+                budget = f"{self.row.budget_seconds:g}" if self.row.budget_seconds else "as before"
+                yield Input(placeholder=budget, id="seconds", compact=True)
+                yield Static("", id="seconds-error", classes="error")
+            with Horizontal(classes="buttons"):
+                yield choice("Leave it", "esc", "leave")
+                yield choice("Run again", "enter", "retry")
+                yield choice("Drop", "", "drop", danger=True)
+
+    def _facts(self) -> Content:
+        row, question = self.row, self.question
+        cause = clean(
+            question.get("cause")
+            or (self.item.text if self.item is not None else row.error or "stalled twice")
+        )
+        parts: list[str | tuple[str, str]] = [(cause, "bold")]
+        attempts = question.get("attempts", row.stalls or row.attempt)
+        parts.append(
+            f"\n{attempts} attempts" if not isinstance(attempts, list) else f"\n{len(attempts)} attempts"
+        )
+        if row.budget_seconds:
+            parts.append(f", {duration(round(row.budget_seconds * 1000))} each")
+        if row.finished_at is not None:
+            parts.append(f", parked {moment(row.finished_at)}")
+        if question.get("evidence"):
+            parts.append(("\n" + evidence_text(question["evidence"]), "$quiet"))
+        return Content.assemble(*parts)
+
+    def on_mount(self) -> None:
+        self.query_one("#leave", Button).focus()
+
+    def _error(self) -> bool:
+        engine, seconds = (
+            self.query_one("#engine", Input).value.strip(),
+            self.query_one("#seconds", Input).value.strip(),
+        )
+        wrong_engine = "" if not engine or engine in ENGINES else f"one of {', '.join(ENGINES)}"
+        wrong_seconds = ""
+        if seconds:
+            try:
+                wrong_seconds = "" if 0 < float(seconds) < float("inf") else "more than 0"
+            except ValueError:
+                wrong_seconds = "a number of seconds"
+        self.query_one("#engine-error", Static).update(Content(wrong_engine))
+        self.query_one("#seconds-error", Static).update(Content(wrong_seconds))
+        wrong = bool(wrong_engine or wrong_seconds)
+        self.query_one("#retry", Button).disabled = wrong
+        return wrong
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        self._error()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self._retry()
+
+    @on(Button.Pressed)
+    def _pressed(self, message: Button.Pressed) -> None:
+        if message.button.id == "retry":
+            self._retry()
+        elif message.button.id == "drop":
+            self.dismiss(Answer("drop"))
+        else:
+            self.dismiss(None)
+
+    def _retry(self) -> None:
+        if not self._error():
+            engine, seconds = (
+                self.query_one("#engine", Input).value.strip(),
+                self.query_one("#seconds", Input).value.strip(),
+            )
+            self.dismiss(Answer("retry", engine or None, float(seconds) if seconds else None))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

@@ -1,0 +1,105 @@
+"""Every key and what it does, from the one list of commands."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Vertical
+from textual.content import Content
+from textual.screen import ModalScreen
+
+from meshtui.commands import COMMANDS, Command
+from meshtui.status import LANE_STATES, SECTION_MARKS
+from meshtui.text import fit, wrap
+from meshtui.widgets.paint import Span
+from meshtui.widgets.prose import Head, Item, Prose, Raw
+
+KEYS = {
+    "slash": "/",
+    "question_mark": "?",
+    "colon": ":",
+    "escape": "esc",
+    "right_square_bracket": "]",
+    "left_square_bracket": "[",
+}
+
+
+def keys_of(command: Command) -> str:
+    """The keys of a command as they are typed."""
+    return " ".join(
+        KEYS.get(key, key.replace("ctrl+", "^").replace("pagedown", "pgdn").replace("pageup", "pgup"))
+        for key in command.key.split(",")
+    )
+
+
+def help_items(width: int) -> list[Item]:
+    """The help text, group by group."""
+    items: list[Item] = []
+    for group in dict.fromkeys(command.group for command in COMMANDS):
+        if items:
+            items.append(Raw(()))
+        items.append(Head(group, "strong"))
+        for command in COMMANDS:
+            if command.group != group or (command.action.startswith("exit(") and command.action != "exit(1)"):
+                continue
+            keys, text = keys_of(command), command.tooltip
+            if command.action == "exit(1)":
+                keys, text = "1…9", "Take that exit of the selected item"
+            label = 14
+            for piece in wrap(text, max(10, width - label - 3)):
+                items.append(
+                    Raw((("  ", "text"), (fit(keys, label - 1), "key"), (" ", "text"), (piece, "text")))
+                )
+                keys = ""
+    items += [
+        Raw(()),
+        Head("Details", "strong"),
+        Raw(
+            (("  tab", "key"), ("           goes from the list to the details and to what needs you", "text"))
+        ),
+    ]
+    items += [Raw(()), Head("Signs", "strong"), *_signs("lane", list(LANE_STATES.values()), width)]
+    return [*items, *_signs("records", list(SECTION_MARKS.values()), width)]
+
+
+def _signs(label: str, marks: list[tuple[str, str, str]], width: int) -> list[Item]:
+    lines: list[list[Span]] = [[(f"  {label:<13} ", "muted")]]
+    used = 16
+    for glyph, word, look in marks:
+        text = f"{glyph} {word}   "
+        if used + cell_len(text) > width and used > 16:
+            lines.append([(" " * 16, "text")])
+            used = 16
+        lines[-1].append((text, look))
+        used += cell_len(text)
+    return [Raw(tuple(line)) for line in lines]
+
+
+class Help(ModalScreen[None]):
+    """Closed by any of the usual keys."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,q,question_mark,enter", "dismiss", "Close", show=False, id="help.close")
+    ]
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog -large") as dialog:
+            dialog.border_title = Content("Keys")
+            dialog.border_subtitle = Content("esc closes")
+            yield Prose(id="help")
+
+    def on_mount(self) -> None:
+        self.query_one(Prose).focus()
+
+    def on_resize(self) -> None:
+        self.call_after_refresh(self._fill)
+
+    def _fill(self) -> None:
+        prose = self.query_one(Prose)
+        prose.show(help_items(max(20, prose.size.width - 3)))
+
+    async def action_dismiss(self, result: None = None) -> None:
+        self.dismiss()

@@ -1,0 +1,57 @@
+"""Leaving while a runner lives in the console: stop it, hand it over, or stay."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Static
+
+from meshtui.core.view import Row
+from meshtui.screens.confirm import Question, choice
+
+
+class Leave(Question):
+    """Dismisses with ``no``, ``stop`` or ``hand over``."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("s", "choose('stop')", "Stop", show=False, id="leave.stop"),
+        Binding("o", "choose('hand over')", "Hand over", show=False, id="leave.hand_over"),
+    ]
+
+    def __init__(self, active: Row | None) -> None:
+        stopping = "Stop ends the runner; what is pending waits."
+        if active is not None:
+            stopping = f"Stop ends {active.title} now and puts it back at the head: the work of this attempt is lost."
+        super().__init__(
+            "A runner lives in this console",
+            f"{stopping} Hand over starts a detached runner, which adopts the running call and carries on.",
+        )
+
+    def answers(self) -> list[Button]:
+        return [
+            choice("Stay", "n", "no"),
+            choice("Hand over", "o", "handover"),
+            choice("Stop", "s", "stop", danger=True),
+        ]
+
+    def action_choose(self, name: str) -> None:
+        self.dismiss("hand over" if name == "handover" else name)
+
+
+class Leaving(ModalScreen[None]):
+    """Says what is waited for."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__(classes="-ask")
+        self.how = how
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog", can_focus=False) as dialog:
+            dialog.border_title = Content("Leaving")
+            word = "Stopping the runner and its call…" if self.how == "stop" else "Handing the lane over…"
+            yield Static(Content(word), classes="text")

@@ -1,0 +1,111 @@
+"""How a state is shown: a glyph, a word and a look, never a colour alone."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from meshtui.core.view import Attention, LaneView, Row
+
+
+class Mark(NamedTuple):
+    """One status."""
+
+    glyph: str
+    word: str
+    look: str
+
+
+LANE_STATES: dict[str, Mark] = {
+    "running": Mark("●", "running", "run"),
+    "waiting": Mark("○", "waiting", "idle"),
+    "parked": Mark("◆", "parked", "warn"),
+    "paused": Mark("‖", "paused", "warn"),
+    "stopped": Mark("■", "stopped", "idle"),
+    "failed": Mark("✖", "failed", "bad"),
+    "dead": Mark("✖", "dead", "bad"),
+}
+
+SECTION_MARKS: dict[str, Mark] = {
+    "pending": Mark("◌", "pending", "idle"),
+    "active": Mark("●", "active", "run"),
+    "done": Mark("✔", "done", "ok"),
+    "failed": Mark("✖", "failed", "bad"),
+    "stalled": Mark("◆", "stalled", "warn"),
+    "withdrawn": Mark("↩", "withdrawn", "idle"),
+    "quarantined": Mark("▲", "quarantined", "warn"),
+}
+
+ATTENTION_MARKS: dict[str, Mark] = {
+    "parked": Mark("◆", "parked", "warn"),
+    "failed": Mark("✖", "failed", "bad"),
+    "blocked": Mark("✖", "blocked", "bad"),
+    "handoff": Mark("⇥", "handoff", "warn"),
+    "quarantined": Mark("▲", "unreadable", "warn"),
+    "dead": Mark("✖", "dead", "bad"),
+    "limit": Mark("◷", "limit", "warn"),
+    "budget": Mark("◷", "budget", "warn"),
+    "survivor": Mark("▲", "survivor", "bad"),
+}
+
+GATE_MARKS: dict[str, Mark] = {
+    "pass": Mark("✔", "pass", "ok"),
+    "fail": Mark("✖", "fail", "bad"),
+    "skip": Mark("–", "skipped", "idle"),
+}
+
+HANDOFF_MARKS: dict[str, Mark] = {
+    "passed": Mark("✔", "passed", "ok"),
+    "failed": Mark("✖", "failed", "bad"),
+    "blocked": Mark("✖", "blocked", "bad"),
+}
+
+
+def lane_mark(view: LaneView | None) -> Mark:
+    """The lane's state."""
+    if view is None:
+        return Mark("○", "reading", "idle")
+    if not view.exists:
+        return Mark("○", "no lane yet", "idle")
+    return LANE_STATES.get(view.state, Mark("?", view.state, "warn"))
+
+
+def row_mark(row: Row) -> Mark:
+    """A record's state; a done phase whose handoff says otherwise is not shown as done."""
+    if row.section == "done" and row.handoff_status in ("failed", "blocked"):
+        return HANDOFF_MARKS[row.handoff_status]
+    if row.section == "done" and row.status == "stopped":
+        return Mark("■", "stopped", "idle")
+    if row.section == "pending" and row.kind == "stop":
+        return Mark("■", "stop", "idle")
+    return SECTION_MARKS[row.section]
+
+
+def attention_mark(item: Attention) -> Mark:
+    """What kind of attention something needs."""
+    return ATTENTION_MARKS.get(item.kind, Mark("▲", item.kind, "warn"))
+
+
+def gate_mark(value: str) -> Mark:
+    """A gate's verdict in a handoff."""
+    return GATE_MARKS.get(value, Mark("?", value, "warn"))
+
+
+def handoff_mark(value: str) -> Mark:
+    """What a handoff says of its phase."""
+    return HANDOFF_MARKS.get(value, Mark("?", value, "warn"))
+
+
+EVENT_LOOKS: tuple[tuple[tuple[str, ...], str], ...] = (
+    (("failed", "error", "lost", "killed", "quarantined", "refused"), "bad"),
+    (("stalled", "parked", "aborted", "paused", "survivor", "interrupt", "withdrawn"), "warn"),
+    (("done", "completed", "passed", "restored", "answered"), "ok"),
+    (("started", "claimed", "adopted", "resumed"), "run"),
+)
+
+
+def event_look(event: str) -> str:
+    """The look of a journal line, by the words in the event's name."""
+    for words, look in EVENT_LOOKS:
+        if any(word in event for word in words):
+            return look
+    return "key"

@@ -1,0 +1,99 @@
+"""The console's colours: a dark and a light theme, and what other themes lack."""
+
+from __future__ import annotations
+
+from textual.theme import Theme
+
+VARIABLES = {
+    "status-run": "$primary",
+    "status-ok": "$success",
+    "status-warn": "$warning",
+    "status-bad": "$error",
+    "status-idle": "$foreground-muted",
+    "quiet": "$foreground-muted",
+    "line": "$panel",
+    "line-focus": "$primary",
+    "select": "$primary 30%",
+    "select-blur": "$panel",
+    "head": "$panel",
+    "cap": "$primary 40%",
+}
+"""Defaults for themes that do not define them."""
+
+DARK = Theme(
+    name="meshtui",
+    dark=True,
+    primary="#7aa2f7",
+    secondary="#bb9af7",
+    accent="#7aa2f7",
+    success="#9ece6a",
+    warning="#e0af68",
+    error="#f7768e",
+    foreground="#c0caf5",
+    background="#1a1b26",
+    surface="#1a1b26",
+    panel="#24283b",
+    boost="#292e42",
+    variables={
+        "status-run": "#7aa2f7",
+        "status-ok": "#9ece6a",
+        "status-warn": "#e0af68",
+        "status-bad": "#f7768e",
+        "status-idle": "#8089b3",
+        "quiet": "#8089b3",
+        "line": "#3b4261",
+        "line-focus": "#7aa2f7",
+        "select": "#283457",
+        "select-blur": "#24283b",
+        "head": "#1f2335",
+        "cap": "#3d4f8a",
+        "footer-background": "#1f2335",
+        "block-cursor-background": "#7aa2f7",
+        "block-cursor-foreground": "#1a1b26",
+        "input-selection-background": "#7aa2f7 35%",
+        "border": "#7aa2f7",
+        "border-blurred": "#3b4261",
+        "scrollbar": "#3b4261",
+        "scrollbar-hover": "#565f89",
+        "scrollbar-active": "#7aa2f7",
+        "scrollbar-background": "#1a1b26",
+        "scrollbar-background-hover": "#1a1b26",
+        "scrollbar-background-active": "#1a1b26",
+        "scrollbar-corner-color": "#1a1b26",
+    },
+)
+
+LIGHT = Theme(
+    name="meshtui-light",
+    dark=False,
+    primary="#2e5fc7",
+    secondary="#7847bd",
+    accent="#2e5fc7",
+    success="#3f6f1c",
+    warning="#8a5a00",
+    error="#b3244a",
+    foreground="#2b3050",
+    background="#f4f5fa",
+    surface="#f4f5fa",
+    panel="#e3e6f1",
+    boost="#dadeec",
+    variables={
+        "status-run": "#2e5fc7",
+        "status-ok": "#3f6f1c",
+        "status-warn": "#8a5a00",
+        "status-bad": "#b3244a",
+        "status-idle": "#5c6384",
+        "quiet": "#5c6384",
+        "line": "#b6bcd4",
+        "line-focus": "#2e5fc7",
+        "select": "#cfdaf5",
+        "select-blur": "#e3e6f1",
+        "head": "#e3e6f1",
+        "cap": "#c3cff0",
+        "footer-background": "#e3e6f1",
+        "border": "#2e5fc7",
+        "border-blurred": "#b6bcd4",
+    },
+)
+
+THEMES = (DARK, LIGHT)

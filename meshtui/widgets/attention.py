@@ -1,0 +1,201 @@
+"""What needs the operator, with the ways out answered by number; takes no room when there is nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from rich.cells import cell_len
+from textual import events
+from textual.binding import Binding, BindingType
+from textual.message import Message
+
+from meshtui.core.view import Attention, Exit, LaneView
+from meshtui.status import attention_mark
+from meshtui.text import clean, cut_end, cut_middle, duration, fit
+from meshtui.widgets.paint import Line, Painted, Span, crop, now_of, width_of
+
+MOST = 4
+"""The items shown at once."""
+
+
+class NeedsYou(Painted, can_focus=True):
+    """A list of :class:`Attention`, one of them selected."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j,down", "step(1)", "Next item", show=False, id="attention.down"),
+        Binding("k,up", "step(-1)", "Item before", show=False, id="attention.up"),
+        Binding("enter", "go", "Show its envelope", show=False, id="attention.open"),
+    ]
+
+    class Picked(Message):
+        """An exit was chosen by mouse."""
+
+        def __init__(self, number: int) -> None:
+            super().__init__()
+            self.number = number
+
+    class Shown(Message):
+        """The record behind an item is to be looked at."""
+
+        def __init__(self, item: Attention) -> None:
+            super().__init__()
+            self.item = item
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.items: tuple[Attention, ...] = ()
+        self._index = 0
+        self.most = MOST
+        self._exits_at: list[tuple[int, int, int, int]] = []
+        self.display = False
+
+    @property
+    def selected(self) -> Attention | None:
+        """The item whose exits the number keys take."""
+        return self.items[self._index] if self._index < len(self.items) else None
+
+    def show(self, view: LaneView | None) -> None:
+        """List what ``view`` says needs the operator; the selected item stays selected."""
+        items = view.attention if view is not None else ()
+        if items is not self.items and items != self.items:
+            kept = self.selected
+            self.items = items
+            same = [
+                index
+                for index, item in enumerate(items)
+                if kept is not None and (item.kind, item.subject) == (kept.kind, kept.subject)
+            ]
+            self._index = same[0] if same else max(0, min(self._index, len(items) - 1))
+            self.display = bool(items)
+            self.border_title = f"Needs you · {len(items)}" if items else ""
+            self._fit()
+        self.repaint()
+
+    def on_resize(self) -> None:
+        self._fit()
+
+    def _fit(self) -> None:
+        """Take as many lines as there is to show, of a low screen only a few."""
+        lines = self.screen.size.height
+        self.most = MOST if lines >= 24 else 2 if lines >= 16 else 1
+        shown = min(len(self.items), self.most)
+        ways = self._stacked and any(item.exits for item in self.items)
+        self.styles.height = shown + int(ways) + 2
+
+    def step(self, by: int, *, around: bool = False) -> None:
+        """Select the item ``by`` lines further."""
+        if not self.items:
+            return
+        index = self._index + by
+        self._index = index % len(self.items) if around else max(0, min(index, len(self.items) - 1))
+        self.repaint()
+
+    def action_step(self, by: int) -> None:
+        self.step(by)
+
+    def action_go(self) -> None:
+        if self.selected is not None:
+            self.post_message(self.Shown(self.selected))
+
+    def on_focus(self) -> None:
+        self._lines_for = None
+        self.refresh()
+
+    def on_blur(self) -> None:
+        self._lines_for = None
+        self.refresh()
+
+    def on_click(self, event: events.Click) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        first, shown = self._window()
+        index = first + offset.y
+        if self._stacked and index > self._index:
+            index -= 1
+        if index >= first + len(shown):
+            return
+        was, self._index = self._index, index
+        for y, start, end, number in self._exits_at:
+            if y == offset.y and start <= offset.x < end:
+                self.post_message(self.Picked(number))
+                break
+        else:
+            if was == index and event.chain > 1:
+                self.action_go()
+        self.repaint()
+
+    def compose_lines(self, width: int) -> Sequence[Line]:
+        self._exits_at = []
+        first, shown = self._window()
+        kind = max((cell_len(attention_mark(item).word) for item in shown), default=0) + 2
+        subject = min(max((cell_len(clean(item.subject)) for item in shown), default=0), max(8, width // 4))
+        room = 0 if self._stacked else max((width_of(_exits(item, False)) for item in shown), default=0)
+        lines: list[Line] = []
+        for index, item in enumerate(shown, start=first):
+            selected = index == self._index
+            line = self._line(item, selected, kind, subject, width - (room + 2 if room else 0))
+            if room:
+                line = self._with_exits(line, item, selected, len(lines), width - room)
+            lines.append(line)
+            if selected and self._stacked and item.exits:
+                lines.append(self._with_exits((), item, True, len(lines), 4))
+        return lines
+
+    @property
+    def _stacked(self) -> bool:
+        """Whether the exits stand below the selected item, for want of width."""
+        return self.content_size.width < 96
+
+    def _window(self) -> tuple[int, tuple[Attention, ...]]:
+        most = self.most
+        first = max(0, min(self._index - most + 1, len(self.items) - most))
+        return first, self.items[first : first + most]
+
+    def _with_exits(self, line: Line, item: Attention, selected: bool, y: int, start: int) -> Line:
+        spans = [*line, (" " * (start - width_of(line)), "text"), *_exits(item, selected)]
+        for number, way in enumerate(item.exits[:9], start=1):
+            length = cell_len(clean(way.label)) + 4
+            self._exits_at.append((y, start, start + length, number))
+            start += length + 2
+        return tuple(spans)
+
+    def _line(self, item: Attention, selected: bool, kind: int, subject: int, width: int) -> Line:
+        mark = attention_mark(item)
+        several = len(self.items) > 1
+        spans: list[Span] = [
+            (
+                "▸ " if selected and several else "  " if several else " ",
+                "key" if self.has_focus else "muted",
+            ),
+            (fit(f"{mark.glyph} {mark.word}", kind), mark.look),
+            ("  ", "text"),
+            (fit(cut_middle(clean(item.subject), subject), subject), "strong"),
+            ("  ", "text"),
+        ]
+        left = width - width_of(spans)
+        text = clean(item.text)
+        if item.since is not None and left > cell_len(text) + 14:
+            text += f" · {duration(now_of(self) - item.since)} ago"
+        if left > 4:
+            spans.append((cut_end(text, left), "text"))
+        return crop(spans, width)
+
+
+def _exits(item: Attention, selected: bool) -> Line:
+    """The ways out, numbered where the numbers take them."""
+    spans: list[Span] = []
+    for number, way in enumerate(item.exits[:9], start=1):
+        if spans:
+            spans.append(("  ", "text"))
+        spans.append((f" {number} " if selected else "   ", "cap" if selected else "text"))
+        spans.append((f" {clean(way.label)}", "text" if selected else "muted"))
+    return tuple(spans)
+
+
+def exit_by_number(item: Attention | None, number: int) -> Exit | None:
+    """The ``number``-th way out of ``item``, from 1."""
+    if item is None or not 1 <= number <= len(item.exits):
+        return None
+    return item.exits[number - 1]

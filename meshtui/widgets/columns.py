@@ -1,0 +1,235 @@
+"""The columns of the queue's lists: what an operator decides by, and which give way when it is narrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from meshtui.core.view import Row, Section
+from meshtui.status import row_mark
+from meshtui.text import clean, cut_end, cut_middle, duration, fit, stopwatch
+from meshtui.widgets.paint import Line, Span
+
+GAP = 2
+TITLE_CAP = 44
+
+NOTHING: Span = ("–", "muted")
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column; the lowest ``rank`` stays longest."""
+
+    title: str
+    draw: Callable[[Row, int, int, int], Span]
+    """From row, index, width and the time now."""
+    width: int
+    """In cells; of a column that may grow, the least."""
+    rank: int
+    grows: int = 0
+    """Its share of the cells that are left over."""
+    cap: int = 0
+    """The most it grows to, 0 for no limit."""
+    right: bool = False
+
+
+def _position(row: Row, index: int, width: int, now: int) -> Span:
+    return f"{index + 1:,}", "muted"
+
+
+def _mark(row: Row, index: int, width: int, now: int) -> Span:
+    mark = row_mark(row)
+    return f"{mark.glyph} {mark.word}", mark.look
+
+
+def _title(row: Row, index: int, width: int, now: int) -> Span:
+    if not row.loaded:
+        return cut_middle(clean(row.envelope_id), width), "muted"
+    if row.kind == "stop":
+        return cut_end("■ stop the lane here", width), "idle"
+    return cut_middle(clean(row.title), width), "text"
+
+
+def _engine(row: Row, index: int, width: int, now: int) -> Span:
+    if row.mode == "mesh":
+        return f"{row.engine or ''} mesh".strip(), "text"
+    return (clean(row.engine), "text") if row.engine else NOTHING
+
+
+def _since(value: int | None, now: int) -> Span:
+    return (duration(now - value), "text") if value is not None else NOTHING
+
+
+def _waiting(row: Row, index: int, width: int, now: int) -> Span:
+    return _since(row.queued_at, now)
+
+
+def _ended(row: Row, index: int, width: int, now: int) -> Span:
+    return _since(row.finished_at, now)
+
+
+def _running(row: Row, index: int, width: int, now: int) -> Span:
+    if row.started_at is None:
+        return NOTHING
+    late = row.deadline_at is not None and now > row.deadline_at
+    return stopwatch(now - row.started_at), "bad" if late else "run"
+
+
+def _budget(row: Row, index: int, width: int, now: int) -> Span:
+    if row.budget_seconds is None:
+        return NOTHING
+    return duration(round(row.budget_seconds * 1000)), "text"
+
+
+def _stalls(row: Row, index: int, width: int, now: int) -> Span:
+    return (str(row.stalls), "warn") if row.stalls else ("", "text")
+
+
+def _attempt(row: Row, index: int, width: int, now: int) -> Span:
+    return str(row.attempt), "warn" if row.attempt > 1 else "text"
+
+
+def _attempts(row: Row, index: int, width: int, now: int) -> Span:
+    return str(max(row.stalls, 1)), "warn"
+
+
+def _took(row: Row, index: int, width: int, now: int) -> Span:
+    if row.started_at is None or row.finished_at is None:
+        return NOTHING
+    return duration(row.finished_at - row.started_at), "text"
+
+
+def _handoff(row: Row, index: int, width: int, now: int) -> Span:
+    if not row.handoff_status:
+        return "", "text"
+    look = "ok" if row.handoff_status == "passed" else "bad"
+    return clean(row.handoff_status), look
+
+
+def _error(row: Row, index: int, width: int, now: int) -> Span:
+    text = row.error or (f"handoff {row.handoff_status}" if row.handoff_status else "")
+    return cut_end(clean(text), width), "text"
+
+
+_NUMBER = Column("#", _position, 3, 2, right=True)
+_TITLE = Column("story / phase", _title, 14, 0, grows=3, cap=TITLE_CAP)
+_ENGINE = Column("engine", _engine, 7, 4)
+_MARK = Column("status", _mark, 9, 1)
+
+COLUMNS: dict[Section, tuple[Column, ...]] = {
+    "pending": (
+        _NUMBER,
+        _TITLE,
+        _ENGINE,
+        Column("waiting", _waiting, 7, 1, right=True),
+        Column("budget", _budget, 7, 3, right=True),
+        Column("stalls", _stalls, 6, 5, right=True),
+    ),
+    "active": (
+        _MARK,
+        _TITLE,
+        _ENGINE,
+        Column("running", _running, 8, 0, right=True),
+        Column("budget", _budget, 7, 2, right=True),
+        Column("attempt", _attempt, 7, 3, right=True),
+    ),
+    "done": (
+        _MARK,
+        _TITLE,
+        Column("handoff", _handoff, 7, 3),
+        _ENGINE,
+        Column("took", _took, 6, 1, right=True),
+        Column("ago", _ended, 6, 2, right=True),
+    ),
+    "failed": (
+        Column("status", _mark, 8, 3),
+        _TITLE,
+        Column("why", _error, 12, 1, grows=9),
+        Column("took", _took, 6, 4, right=True),
+        Column("ago", _ended, 6, 2, right=True),
+    ),
+    "stalled": (
+        _MARK,
+        _TITLE,
+        _ENGINE,
+        Column("attempts", _attempts, 8, 2, right=True),
+        Column("budget", _budget, 7, 3, right=True),
+        Column("since", _ended, 6, 1, right=True),
+    ),
+    "withdrawn": (
+        Column("status", _mark, 11, 2),
+        _TITLE,
+        _ENGINE,
+        Column("queued", _waiting, 6, 1, right=True),
+        Column("budget", _budget, 7, 3, right=True),
+    ),
+    "quarantined": (
+        Column("status", _mark, 13, 2),
+        Column("file", _title, 16, 0, grows=3, cap=60),
+        Column("reason", _error, 14, 1, grows=9),
+    ),
+}
+
+EMPTY: dict[Section, str] = {
+    "pending": "Nothing is waiting. Press e to enqueue an envelope.",
+    "active": "Nothing is running. Press s to start the runner.",
+    "done": "Nothing is done yet.",
+    "failed": "Nothing failed.",
+    "stalled": "Nothing stalled.",
+    "withdrawn": "Nothing was withdrawn. i withdraws all that is pending.",
+    "quarantined": "Everything in the queue can be read.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns fit, and how wide each is."""
+
+    columns: tuple[tuple[Column, int], ...]
+
+    @classmethod
+    def of(cls, section: Section, width: int, rows: int) -> Layout:
+        """The columns of ``section`` in ``width`` cells, for numbers up to ``rows``."""
+        least = {
+            column: max(column.width, len(f"{rows:,}")) if column.title == "#" else column.width
+            for column in COLUMNS[section]
+        }
+        kept = list(COLUMNS[section])
+        while len(kept) > 1 and sum(least[column] for column in kept) + GAP * (len(kept) - 1) > width:
+            kept.remove(max(kept, key=lambda column: column.rank))
+        left = width - sum(least[column] for column in kept) - GAP * (len(kept) - 1)
+        widths = {column: least[column] for column in kept}
+        growing = [column for column in kept if column.grows]
+        if left < 0:
+            widths[kept[0]] = max(0, width)
+        elif growing:
+            shares = sum(column.grows for column in growing)
+            for column in growing:
+                widths[column] += left * column.grows // shares
+                if column.cap and column is not growing[-1]:
+                    widths[column] = min(widths[column], max(column.cap, column.width))
+            rest = width - sum(widths.values()) - GAP * (len(kept) - 1)
+            last = growing[-1]
+            widths[last] += rest
+            if last.cap:
+                widths[last] = min(widths[last], max(last.cap, last.width))
+        return cls(tuple((column, widths[column]) for column in kept))
+
+    def head(self) -> Line:
+        """The line of titles."""
+        spans: list[Span] = []
+        for column, width in self.columns:
+            if spans:
+                spans.append((" " * GAP, "muted"))
+            spans.append((fit(column.title, width, right=column.right), "muted"))
+        return tuple(spans)
+
+    def line(self, row: Row, index: int, now: int) -> Line:
+        """One row."""
+        spans: list[Span] = []
+        for column, width in self.columns:
+            if spans:
+                spans.append((" " * GAP, "text"))
+            text, look = column.draw(row, index, width, now)
+            spans.append((fit(text, width, right=column.right), look))
+        return tuple(spans)

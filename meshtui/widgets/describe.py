@@ -1,0 +1,238 @@
+"""What the details say of a record: the envelope, its result, its handoff, as items to lay out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from meshtui.core.view import Detail, Row
+from meshtui.status import gate_mark, handoff_mark, row_mark
+from meshtui.text import clean, duration, moment, stopwatch
+from meshtui.widgets.prose import Body, Fact, Head, Item, Raw, bar
+
+_BAR = 24
+_SHOWN_APART = {
+    "id", "kind", "schema", "label", "story_id", "phase", "engine", "prompt", "acceptance_criteria", "constraints",
+    "worktree", "cd", "result_path", "deadline", "deadline_seconds", "story_title", "story_description", "worker_id",
+}  # fmt: skip
+GAP = Raw(())
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def envelope_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
+    """Everything that says what was asked for."""
+    items: list[Item] = [*_standing(row, now)]
+    if detail is not None and detail.problem:
+        items.append(Fact("problem", detail.problem, "bad"))
+    if detail is not None and detail.question:
+        items += [GAP, *_question(detail.question)]
+    record = detail.record if detail is not None else None
+    envelope = record.get("envelope") if isinstance(record, dict) else None
+    items += [GAP, *_times(row)]
+    if isinstance(envelope, dict):
+        items += _asked(envelope)
+    elif detail is not None and detail.raw is not None:
+        items += [GAP, Head("the file as it stands"), Body(detail.raw or "(empty)")]
+    return items
+
+
+def _standing(row: Row, now: int) -> Iterator[Item]:
+    mark = row_mark(row)
+    yield Raw(((f"{mark.glyph} {mark.word}", mark.look), ("  ", "text"), (clean(row.title), "strong")))
+    if row.error:
+        yield Body(row.error, "bad")
+    if row.section == "active" and row.started_at is not None:
+        spent = now - row.started_at
+        total = row.budget_seconds
+        if total is None and row.deadline_at is not None:
+            total = (row.deadline_at - row.started_at) / 1000
+        if total:
+            part = spent / (total * 1000)
+            look = "bad" if part >= 1 else "warn" if part > 0.8 else "ok"
+            spoken = (f"  {stopwatch(spent)} of {stopwatch(round(total * 1000))}", "text")
+            yield Raw((("budget     ", "muted"), *bar(part, _BAR, look), spoken))
+        else:
+            yield Fact("running", stopwatch(spent), "run")
+
+
+def _question(question: dict[str, Any]) -> Iterator[Item]:
+    yield Head("needs an answer  (a)", "warn")
+    for name in ("cause", "attempts", "raised_at"):
+        if question.get(name) not in (None, ""):
+            yield Fact(name.replace("_", " "), _text(question[name]))
+    yield from evidence_items(question.get("evidence"))
+
+
+def evidence_items(evidence: object) -> Iterator[Item]:
+    """What speaks for the cause of a question, whatever its shape."""
+    if evidence in (None, "", [], {}):
+        return
+    if isinstance(evidence, dict):
+        for name, value in evidence.items():
+            yield Fact(clean(name).replace("_", " ")[:10], _text(value))
+    elif isinstance(evidence, list):
+        for value in evidence:
+            yield Body(_text(value), indent=2, mark="·")
+    else:
+        yield Fact("evidence", _text(evidence))
+
+
+def _times(row: Row) -> Iterator[Item]:
+    yield Fact("id", row.envelope_id)
+    if row.engine:
+        yield Fact("engine", row.engine + (" · mesh" if row.mode == "mesh" else ""))
+    if row.queued_at is not None:
+        yield Fact("queued", moment(row.queued_at))
+    if row.started_at is not None:
+        yield Fact("started", moment(row.started_at))
+    if row.finished_at is not None:
+        took = f"  took {duration(row.finished_at - row.started_at)}" if row.started_at is not None else ""
+        yield Fact("finished", moment(row.finished_at) + took)
+    if row.deadline_at is not None:
+        yield Fact("deadline", moment(row.deadline_at))
+    if row.budget_seconds is not None:
+        yield Fact("budget", duration(round(row.budget_seconds * 1000)) + " an attempt")
+    if row.attempt > 1 or row.stalls:
+        yield Fact(
+            "attempt", f"{row.attempt}, stalled {row.stalls} time{'' if row.stalls == 1 else 's'}", "warn"
+        )
+
+
+def _asked(envelope: dict[str, Any]) -> Iterator[Item]:
+    for name, label in (
+        ("worker_id", "worker"),
+        ("worktree", "worktree"),
+        ("cd", "directory"),
+        ("result_path", "result to"),
+        ("deadline", "due"),
+    ):
+        if envelope.get(name):
+            yield Fact(label, _text(envelope[name]))
+    for name, value in envelope.items():
+        if name not in _SHOWN_APART and value not in (None, "", [], {}):
+            label = clean(name).replace("_", " ")
+            if len(label) <= 10:
+                yield Fact(label, _text(value))
+            else:
+                yield Fact("", f"{label}: {_text(value)}")
+    title = envelope.get("story_title")
+    if title or envelope.get("story_description"):
+        yield GAP
+        yield Head("story")
+        if title:
+            yield Body(_text(title), "strong")
+        if envelope.get("story_description"):
+            yield Body(_text(envelope["story_description"]))
+    for name, label in (("acceptance_criteria", "acceptance criteria"), ("constraints", "constraints")):
+        values = envelope.get(name)
+        if isinstance(values, list) and values:
+            yield GAP
+            yield Head(label)
+            for index, value in enumerate(values):
+                yield Body(_text(value), indent=4, mark=f"{index:>2}")
+    if envelope.get("prompt"):
+        yield GAP
+        yield Head("prompt")
+        yield Body(_text(envelope["prompt"]))
+
+
+def result_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
+    """How it ended."""
+    result = detail.result if detail is not None else None
+    if not result:
+        return [Fact("", "No result yet: it is written when the envelope is finished.", "muted")]
+    mark = row_mark(row)
+    status = _text(result.get("status", "?"))
+    look = {"done": "ok", "failed": "bad", "stalled": "warn"}.get(status, mark.look)
+    glyph = {"done": "✔", "failed": "✖", "stalled": "◆"}.get(status, "■")
+    items: list[Item] = [
+        Raw(((f"{glyph} {clean(status)}", look), ("  ", "text"), (clean(row.title), "strong")))
+    ]
+    if result.get("error"):
+        items.append(Body(_text(result["error"]), "bad"))
+    items.append(GAP)
+    for name, label in (
+        ("handoff_status", "handoff"),
+        ("exit_code", "exit code"),
+        ("engine", "engine"),
+        ("session_id", "session"),
+        ("resumed", "resumed"),
+        ("fresh_fallback", "fresh again"),
+        ("result_path_error", "result path"),
+        ("started_at", "started"),
+        ("finished_at", "finished"),
+        ("call", "call"),
+    ):
+        if result.get(name) not in (None, ""):
+            bad = name == "result_path_error" or (name == "exit_code" and result[name] != 0)
+            items.append(Fact(label, _text(result[name]), "bad" if bad else "text"))
+    usage = result.get("usage")
+    if isinstance(usage, dict):
+        spoken = ", ".join(f"{clean(key).replace('_', ' ')} {_text(value)}" for key, value in usage.items())
+        items.append(Fact("usage", spoken))
+    if result.get("output"):
+        items += [GAP, Head("reply"), Body(_text(result["output"]))]
+    return items
+
+
+def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
+    """What the phase hands on, its gates first."""
+    handoff = detail.handoff if detail is not None else None
+    if not handoff:
+        return [Fact("", "No handoff: only phases of the schema hq-phase-envelope/v1 leave one.", "muted")]
+    status = handoff_mark(_text(handoff.get("status", "?")))
+    who = " · ".join(clean(handoff[name]) for name in ("story_id", "phase", "worker_id") if handoff.get(name))
+    items: list[Item] = [
+        Raw(((f"{status.glyph} {clean(status.word)}", status.look), ("  ", "text"), (who, "strong")))
+    ]
+    if handoff.get("summary"):
+        items.append(Body(_text(handoff["summary"])))
+    gates = handoff.get("back_pressure")
+    if isinstance(gates, dict):
+        passed = sum(1 for value in gates.values() if value == "pass")
+        items += [GAP, Raw((("gates      ", "muted"), (f"{passed} of {len(gates)} passed", "text")))]
+        for name, value in gates.items():
+            mark = gate_mark(_text(value))
+            items.append(
+                Raw(
+                    (
+                        ("  ", "text"),
+                        (f"{mark.glyph} {clean(mark.word)}".ljust(11), mark.look),
+                        (clean(name), "text"),
+                    )
+                )
+            )
+    items += _evidence(handoff.get("ac_evidence"))
+    for name, label in (("files_changed", "files changed"), ("commits", "commits")):
+        values = handoff.get(name)
+        if isinstance(values, list) and values:
+            items += [GAP, Head(f"{label} · {len(values)}")]
+            items += [Body(_text(value), indent=2, mark="") for value in values]
+    if handoff.get("context_for_next"):
+        items += [GAP, Head("for the next phase"), Body(_text(handoff["context_for_next"]))]
+    return items
+
+
+def _evidence(entries: object) -> list[Item]:
+    if not isinstance(entries, list) or not entries:
+        return []
+    items: list[Item] = [GAP, Head("acceptance criteria")]
+    for entry in entries:
+        if isinstance(entry, dict):
+            met = entry.get("met") is True
+            word = "✔ met    " if met else "✖ not met"
+            name = f"{_text(entry.get('index', '?'))}  {clean(entry.get('criterion') or '')}"
+            items.append(Raw((("  ", "text"), (word, "ok" if met else "bad"), ("  " + name, "text"))))
+            items.append(Body(_text(entry.get("evidence", "")), "muted", indent=13))
+    return items
+
+
+DESCRIBE: dict[str, Callable[[Row, Detail | None, int], list[Item]]] = {
+    "envelope": envelope_items,
+    "result": result_items,
+    "handoff": handoff_items,
+}

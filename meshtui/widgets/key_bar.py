@@ -1,0 +1,66 @@
+"""The keys that do something now, one name each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.cells import cell_len
+from textual import events
+from textual.content import Content
+
+from meshtui.commands import BY_ACTION, COMMANDS, Command, Situation
+from meshtui.widgets.paint import Line, Painted, Span
+
+
+class KeyBar(Painted):
+    """As many commands as fit, the weightiest kept longest; clicking one does it."""
+
+    def __init__(self, *, id: str | None = None) -> None:
+        super().__init__(id=id)
+        self.situation = Situation()
+        self.labels: dict[str, str] = {}
+        self._at: list[tuple[int, int, Command]] = []
+
+    def show(self, situation: Situation, labels: dict[str, str]) -> None:
+        """Offer what ``situation`` allows; ``labels`` replaces words by action."""
+        self.situation, self.labels = situation, labels
+        self.repaint()
+
+    def compose_lines(self, width: int) -> Sequence[Line]:
+        offered = [c for c in COMMANDS if c.bar is not None and c.why_not(self.situation) is None]
+        keys = {command: self._key(command) for command in offered}
+        sizes = {c: cell_len(keys[c]) + 1 + cell_len(self._label(c)) + 2 for c in offered}
+        keep = BY_ACTION["help"]
+        while len(offered) > 1 and sum(sizes[command] for command in offered) > width:
+            offered.remove(max((c for c in offered if c is not keep), key=lambda c: c.bar or 0))
+        self._at = []
+        spans: list[Span] = [(" ", "text")]
+        x = 1
+        for command in offered:
+            spans += [(keys[command], "key"), (" " + self._label(command), "muted"), ("  ", "text")]
+            self._at.append((x, x + sizes[command] - 2, command))
+            x += sizes[command]
+        return (tuple(spans),)
+
+    def _label(self, command: Command) -> str:
+        return self.labels.get(command.action, command.label)
+
+    def _key(self, command: Command) -> str:
+        keymap = getattr(self.app, "_keymap", {})
+        key = str(keymap.get(command.id, command.key)).partition(",")[0]
+        return self.app.get_key_display(command.binding.with_key(key))
+
+    def _command_at(self, event: events.MouseEvent) -> Command | None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return None
+        return next((command for start, end, command in self._at if start <= offset.x < end), None)
+
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        command = self._command_at(event)
+        self.tooltip = Content(command.tooltip) if command is not None else None
+
+    async def on_click(self, event: events.Click) -> None:
+        command = self._command_at(event)
+        if command is not None:
+            await self.screen.run_action(command.action)

@@ -1,0 +1,132 @@
+"""Drawing line by line: what is shown is spans of cleaned text, each with the name of a look.
+
+A look is a CSS component class, so that colours come from the style sheets and the theme. Lines are
+compared before they are drawn again, so that a refresh costs only the lines that changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Protocol, cast
+
+from rich.cells import cell_len
+from rich.segment import Segment
+from textual.geometry import Size
+from textual.strip import Strip
+from textual.widget import Widget
+
+from meshtui.core.clock import Clock
+from meshtui.text import cut_end
+
+Span = tuple[str, str]
+"""Cleaned text and the name of its look."""
+Line = tuple[Span, ...]
+
+LOOKS = (
+    "text",
+    "muted",
+    "strong",
+    "run",
+    "ok",
+    "warn",
+    "bad",
+    "idle",
+    "key",
+    "cap",
+    "tab",
+    "rule",
+    "cursor",
+    "cursor-blur",
+)
+LOOK_CLASSES: set[str] = {f"look--{look}" for look in LOOKS}
+
+
+class HasClock(Protocol):
+    """An app with a clock of its own."""
+
+    clock: Clock
+
+
+def now_of(widget: Widget) -> int:
+    """The time to show durations against, from the app's clock."""
+    return cast("HasClock", widget.app).clock.now_ms()
+
+
+def width_of(line: Iterable[Span]) -> int:
+    """How many cells ``line`` takes."""
+    return sum(cell_len(text) for text, _look in line)
+
+
+def crop(line: Iterable[Span], width: int) -> Line:
+    """``line`` in at most ``width`` cells, ending in an ellipsis where something is cut."""
+    spans = list(line)
+    if width_of(spans) <= width:
+        return tuple(spans)
+    shown: list[Span] = []
+    left = width
+    for text, look in spans:
+        length = cell_len(text)
+        if length >= left:
+            shown.append((cut_end(text, left) if length > left else cut_end(text + " ", left), look))
+            break
+        shown.append((text, look))
+        left -= length
+    return tuple(shown)
+
+
+class Painter:
+    """Mixed into a widget that declares :data:`LOOK_CLASSES`; turns lines into strips."""
+
+    LOOKS: ClassVar[set[str]] = LOOK_CLASSES
+
+    def strip(self, line: Sequence[Span], width: int, *, cursor: str | None = None) -> Strip:
+        """``line`` as a strip of exactly ``width`` cells, on the look ``cursor`` where it is given."""
+        widget = cast("Widget", self)
+        base = widget.rich_style
+        if cursor is not None:
+            base += widget.get_component_rich_style(f"look--{cursor}", partial=True)
+        segments = [
+            Segment(text, base + widget.get_component_rich_style(f"look--{look}", partial=True))
+            for text, look in line
+            if text
+        ]
+        return Strip(segments, sum(segment.cell_length for segment in segments)).adjust_cell_length(
+            width, base
+        )
+
+    def blank(self, width: int) -> Strip:
+        """An empty line."""
+        return Strip.blank(width, cast("Widget", self).rich_style)
+
+
+class Painted(Painter, Widget, can_focus=False, inherit_bindings=False):
+    """A small widget drawn from a few lines, and drawn again only when they changed."""
+
+    COMPONENT_CLASSES = LOOK_CLASSES
+
+    def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
+        super().__init__(id=id, classes=classes)
+        self._lines: tuple[Line, ...] = ()
+        self._lines_for: Size | None = None
+
+    def compose_lines(self, width: int) -> Sequence[Line]:
+        """What to draw now, in ``width`` cells."""
+        raise NotImplementedError
+
+    def repaint(self) -> None:
+        """Draw again, if what is to be drawn changed."""
+        if not self.is_mounted or self._lines_for is None:
+            return
+        size = self.content_size
+        lines = tuple(self.compose_lines(size.width))
+        if lines != self._lines or size != self._lines_for:
+            self._lines, self._lines_for = lines, size
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        size, width = self.content_size, self.content_size.width
+        if size != self._lines_for:
+            self._lines, self._lines_for = tuple(self.compose_lines(width)), size
+        if y < len(self._lines):
+            return self.strip(self._lines[y], width)
+        return self.blank(width)
