@@ -15,8 +15,6 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -48,15 +46,25 @@ def explain(error: OSError, path: Path | str) -> StorageError:
     return StorageError(f"{path}: {hint}")
 
 
-@contextmanager
-def _named(path: Path | str) -> Iterator[None]:
+class _named:
     """Turn what the disk refuses into one line; what callers decide by (missing, existing) passes."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError):
-        raise
-    except OSError as error:
-        raise explain(error, path) from error
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, _DECIDING):
+            raise explain(error, self._path) from error
+
+
+_DECIDING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -67,7 +75,8 @@ def _write_all(fd: int, data: bytes) -> None:
 
 def _write_temporary(target: Path, data: bytes, *, durable: bool, mode: int) -> str:
     """Write ``data`` into a new temporary file beside ``target`` and return its path."""
-    temporary = f"{target.parent}/.{target.name[:100]}.{secrets.token_hex(6)}.tmp"
+    folder, name = os.path.split(target)
+    temporary = f"{folder or '.'}/.{name[:100]}.{secrets.token_hex(6)}.tmp"
     fd = os.open(temporary, _WRITE_NEW, mode)
     try:
         try:
@@ -165,7 +174,7 @@ def write_in_place(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
             os.close(fd)
 
 
-def append(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+def append(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> None:
     """Add ``data`` to the end of ``path`` with one write; makes the file if there is none."""
     with _named(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -263,7 +272,7 @@ def open_log(path: Path, *, mode: int = FILE_MODE) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
-def read_bytes(path: Path, *, limit: int | None = None) -> bytes:
+def read_bytes(path: Path | str, *, limit: int | None = None) -> bytes:
     """The contents of ``path``, at most ``limit`` bytes; raises ``FileNotFoundError``.
 
     What is not a plain file (a pipe, a device) is refused, so that a reader never hangs on one.

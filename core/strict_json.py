@@ -16,6 +16,7 @@ MAX_BYTES = 1 << 20
 MAX_DEPTH = 100
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -119,8 +120,9 @@ def load_object(
 
 def dumps(value: Any, *, indent: int | None = None) -> str:
     """``value`` as JSON text with the characters themselves, not escapes; NaN is refused."""
-    separators = (",", ":") if indent is None else None
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent, separators=separators)
+    if indent is None:
+        return _COMPACT.encode(value)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False, indent=indent)
 
 
 def dump_bytes(value: Any, *, indent: int | None = None) -> bytes:

@@ -94,8 +94,8 @@ def lane_id_of(run_dir: RunDir, *, asked: str | None = None, configured: str | N
     """The lane's id: as asked for, configured, recorded at creation, written by its runner, or the folder's name."""
     if asked or configured:
         return asked or configured or ""
-    for value in (about_run_dir(run_dir), _status(run_dir)):
-        lane_id = value.get("lane_id")
+    for read in (about_run_dir, _status):
+        lane_id = read(run_dir).get("lane_id")
         if isinstance(lane_id, str) and lane_id:
             return lane_id
     return run_dir.root.name

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +46,13 @@ class IndexState:
     """How many of the done ones gave a handoff that says failed or blocked."""
 
 
+_FIELDS = tuple(item.name for item in fields(IndexState))
+
+
 def read_state(paths: LanePaths) -> IndexState | None:
     """The saved state, ``None`` if there is none or it is damaged."""
     try:
-        value = json.loads(storage.read_bytes(paths.ids / "state.json", limit=1 << 16))
+        value = json.loads(storage.read_bytes(f"{paths.ids}/state.json", limit=1 << 16))
         if value.pop("schema") != SCHEMA:
             return None
         return IndexState(**value)
@@ -59,13 +62,15 @@ def read_state(paths: LanePaths) -> IndexState | None:
 
 def folder_times(paths: LanePaths) -> dict[str, int]:
     """The modification times of all record folders and of ``results/`` now, 0 where there is none."""
-    times = {}
-    for name in (*RECORD_FOLDERS, "results"):
-        try:
-            times[name] = os.stat(f"{paths.root}/{name}").st_mtime_ns
-        except OSError:
-            times[name] = 0
-    return times
+    return {name: folder_time(paths, name) for name in (*RECORD_FOLDERS, "results")}
+
+
+def folder_time(paths: LanePaths, name: str) -> int:
+    """The modification time of one of those folders, 0 where there is none."""
+    try:
+        return os.stat(f"{paths.root}/{name}").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def list_records(folder: Path) -> list[str]:
@@ -157,6 +162,8 @@ class Index:
     def __init__(self, paths: LanePaths) -> None:
         self._paths = paths
         self.state = IndexState()
+        self._touched: set[str] = set()
+        """The folders that were changed since :meth:`load`."""
 
     # -- life ---------------------------------------------------------------------------------------
 
@@ -180,9 +187,12 @@ class Index:
             self._rescan(stale, times)
 
     def save(self) -> None:
-        """Remember the state together with the folders' times as they are now."""
-        self.state.mtimes = folder_times(self._paths)
-        value = {"schema": SCHEMA, **asdict(self.state)}
+        """Remember the state together with the times of the folders that were changed under this lock.
+
+        The others keep the times from before: what another tool did to them meanwhile is found next time.
+        """
+        self.state.mtimes.update({name: folder_time(self._paths, name) for name in self._touched})
+        value = {"schema": SCHEMA, **{name: getattr(self.state, name) for name in _FIELDS}}
         storage.write_in_place(self._paths.ids / "state.json", strict_json.dump_bytes(value))
 
     def _sequence_in_file(self) -> int | None:
@@ -240,10 +250,9 @@ class Index:
 
     # -- used ids -----------------------------------------------------------------------------------
 
-    def _shard(self, folded_id: str) -> Path:
-        return (
-            self._paths.ids / "used" / hashlib.sha1(folded_id.encode(), usedforsecurity=False).hexdigest()[:2]
-        )
+    def _shard(self, folded_id: str) -> str:
+        key = hashlib.sha1(folded_id.encode(), usedforsecurity=False).hexdigest()[:2]
+        return f"{self._paths.ids}/used/{key}"
 
     def is_used(self, folded_id: str) -> bool:
         """Whether some record or result has this folded safe id, as far as the index knows."""
@@ -255,14 +264,14 @@ class Index:
 
     def add_used(self, folded_ids: list[str]) -> None:
         """Remember ids whose records stand in their folder now."""
-        shards: dict[Path, list[str]] = {}
+        shards: dict[str, list[str]] = {}
         for folded_id in folded_ids:
             shards.setdefault(self._shard(folded_id), []).append(folded_id)
         for shard, ids in shards.items():
             storage.append(shard, "".join(f"{item}\n" for item in ids).encode())
 
     def _add_missing(self, folded_ids: set[str]) -> None:
-        shards: dict[Path, set[str]] = {}
+        shards: dict[str, set[str]] = {}
         for folded_id in folded_ids:
             shards.setdefault(self._shard(folded_id), set()).add(folded_id)
         for shard, ids in shards.items():
@@ -279,6 +288,7 @@ class Index:
         """Adjust the counts after ``count`` records went from one folder to another."""
         for name, change in ((source, -count), (target, count)):
             if name is not None:
+                self._touched.add(name)
                 self.state.counts[name] = max(0, self.state.counts.get(name, 0) + change)
 
     def removed_result(self, status: str) -> None:
@@ -286,6 +296,7 @@ class Index:
         self._count_result(status, -1)
 
     def _count_result(self, status: str, change: int) -> None:
+        self._touched.add("results")
         if status in ("done", "bad"):
             self.state.done += change
             self.state.bad += change if status == "bad" else 0

@@ -77,16 +77,16 @@ class Queue:
 
     def make_folders(self) -> None:
         """Make what a lane needs; what exists stays."""
+        folders = (
+            *(self.paths.folder(name) for name in RECORD_FOLDERS),
+            self.paths.results,
+            self.paths.control,
+        )
+        missing = [folder for folder in folders if not os.path.isdir(folder)]  # noqa: PTH112 - cheaper
+        if not missing:
+            return
         storage.make_dirs(self.paths.root)
-        made = [
-            storage.make_dir(folder)
-            for folder in (
-                *(self.paths.folder(name) for name in RECORD_FOLDERS),
-                self.paths.results,
-                self.paths.control,
-            )
-        ]
-        if any(made):
+        if any([storage.make_dir(folder) for folder in missing]):
             storage.sync_dir(self.paths.root)
 
     # -- adding -------------------------------------------------------------------------------------
