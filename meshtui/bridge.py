@@ -163,13 +163,18 @@ class Bridge:
         self._watcher.start()
 
     def close(self, timeout: float = 3.0) -> bool:
-        """End every thread but a runner's; whether all ended within ``timeout`` seconds."""
+        """End every thread; whether all ended within ``timeout`` seconds.
+
+        A runner that still lives lets go of its call, which the next one adopts.
+        """
         self._closed = True
+        self._ending = self._ending or "let go"
+        self._request(self._ending)
         until = time.monotonic() + timeout
         ended = self._watcher.stop(timeout)
         ended = self._inspector.stop(max(0.1, until - time.monotonic())) and ended
         with self._lock:
-            working = list(self._working)
+            working = [*self._working, *([self._runner_thread] if self._runner_thread is not None else [])]
         for thread in working:
             thread.join(max(0.0, until - time.monotonic()))
             ended = ended and not thread.is_alive()

@@ -329,9 +329,7 @@ class Runner:
     def _settle(self, attempt: Attempt) -> EndState | None:
         self._lease.verify()
         record, call = attempt.record, attempt.call
-        left = call.sweep()
-        if left:
-            self._files.note("call_left_running", record.envelope_id, call=call.call_id, ended=left)
+        self._note_left(record, call)
         ending = call.ending()
         reason = ending.reason if ending is not None else None
         if reason is None and call.state() == "lost":
@@ -368,6 +366,12 @@ class Runner:
         self._phases.keep_session(attempt, outcome)
         self._finish(record, *self._phases.result(attempt, outcome, code))
         return None
+
+    def _note_left(self, record: Record, call: Call) -> None:
+        """End what a call that is over left running, and name it."""
+        left = call.sweep()
+        if left:
+            self._files.note("call_left_running", record.envelope_id, call=call.call_id, ended=left)
 
     def _settle_stall(self, attempt: Attempt) -> EndState | None:
         record = attempt.record
@@ -441,6 +445,9 @@ class Runner:
             return self._park_state()
         call = attach(self._files.run_dir, record)
         if call is None or (call.state() == "lost" and call.ending() is None):
+            if call is not None:
+                # A program that let go of the lock may outlive its wrapper: it must not run beside its rerun.
+                self._note_left(record, call)
             self._settler.put_back(record, event="phase_recovered", recovered=True)
             return None
         attempt = self._phases.adopt(record, call)
