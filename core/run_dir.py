@@ -96,6 +96,11 @@ class LanePaths:
         return self.root / "enqueue.lock"
 
     @cached_property
+    def enqueue_owner(self) -> Path:
+        """The ``owner.json`` of that lock while nobody has it."""
+        return self.root / ".enqueue.owner.json"
+
+    @cached_property
     def runner_lock(self) -> Path:
         """The format's directory lock for the runner; holds ``owner.json``."""
         return self.root / "runner.lock"

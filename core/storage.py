@@ -73,7 +73,7 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _write_temporary(target: Path, data: bytes, *, durable: bool, mode: int) -> str:
+def _write_temporary(target: Path | str, data: bytes, *, durable: bool, mode: int) -> str:
     """Write ``data`` into a new temporary file beside ``target`` and return its path."""
     folder, name = os.path.split(target)
     temporary = f"{folder or '.'}/.{name[:100]}.{secrets.token_hex(6)}.tmp"
@@ -99,7 +99,7 @@ def _forget(path: str) -> None:
         return
 
 
-def sync_dir(path: Path) -> None:
+def sync_dir(path: Path | str) -> None:
     """Make the names in folder ``path`` survive a power cut."""
     with _named(path):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -119,7 +119,7 @@ def sync_file(path: Path) -> None:
             os.close(fd)
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
+def write_atomic(path: Path | str, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
     """Replace file ``path`` by ``data``: a reader sees the old or the new one, never a part.
 
     With ``durable`` the new contents survive a power cut from the moment this returns.
@@ -133,7 +133,7 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True, mode: int = F
             _forget(temporary)
             raise
     if durable:
-        sync_dir(path.parent)
+        sync_dir(os.path.dirname(path) or ".")
 
 
 def create(path: Path, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
@@ -160,7 +160,7 @@ def write_new(path: Path, data: bytes, *, durable: bool, mode: int = FILE_MODE) 
             os.close(fd)
 
 
-def write_in_place(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+def write_in_place(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> None:
     """Overwrite small file ``path`` without a second name or a sync.
 
     A crash in the middle can leave it damaged: only for what can be computed again.
@@ -185,7 +185,7 @@ def append(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> None:
             os.close(fd)
 
 
-def move(source: Path, target: Path, *, durable: bool = True) -> None:
+def move(source: Path | str, target: Path | str, *, durable: bool = True) -> None:
     """Rename ``source`` to ``target``, which nobody may hold; raises ``FileNotFoundError``.
 
     Of several processes that move one file exactly one succeeds. With ``durable`` both folders are
@@ -194,9 +194,9 @@ def move(source: Path, target: Path, *, durable: bool = True) -> None:
     with _named(source):
         os.rename(source, target)
     if durable:
-        sync_dir(target.parent)
-        if source.parent != target.parent:
-            sync_dir(source.parent)
+        folders = (os.path.dirname(target) or ".", os.path.dirname(source) or ".")
+        for folder in dict.fromkeys(folders):
+            sync_dir(folder)
 
 
 def make_dir(path: Path, *, mode: int = DIR_MODE) -> bool:
@@ -288,10 +288,11 @@ def read_bytes(path: Path | str, *, limit: int | None = None) -> bytes:
             wanted = state.st_size + 1 if limit is None else limit
             parts = []
             while wanted > 0:
-                part = os.read(fd, min(wanted, 1 << 20))
-                if not part:
-                    break
+                asked = min(wanted, 1 << 20)
+                part = os.read(fd, asked)
                 parts.append(part)
+                if len(part) < asked:
+                    break
                 wanted -= len(part)
                 if limit is None and wanted == 0:
                     wanted = 1 << 16

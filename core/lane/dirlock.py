@@ -81,8 +81,14 @@ def is_free(folder: Path, clock: Clock) -> bool:
     return age_s is None or age_s > HEARTBEAT_STALE_SECONDS
 
 
-def try_take(folder: Path, clock: Clock) -> bool:
-    """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it."""
+def try_take(folder: Path, clock: Clock, *, kept: Path | None = None) -> bool:
+    """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it.
+
+    With ``kept``, where the owner's file lies while nobody has the lock, it is moved in and out instead of
+    made and removed: some filesystems get slow at making files where many were just removed.
+    """
+    if kept is not None:
+        storage.write_in_place(kept, owner_bytes(clock))
     for _ in range(2):
         try:
             os_made = _make(folder)
@@ -90,7 +96,10 @@ def try_take(folder: Path, clock: Clock) -> bool:
             os_made = False
         if os_made:
             try:
-                storage.write_new(folder / "owner.json", owner_bytes(clock), durable=False)
+                if kept is not None:
+                    storage.move(kept, f"{folder}/owner.json", durable=False)
+                else:
+                    storage.write_new(folder / "owner.json", owner_bytes(clock), durable=False)
             except BaseException:
                 give_back(folder)
                 raise
@@ -127,10 +136,10 @@ def _break_stale(folder: Path, clock: Clock) -> bool:
     return True
 
 
-def take(folder: Path, clock: Clock, *, timeout: float, what: str) -> None:
+def take(folder: Path, clock: Clock, *, timeout: float, what: str, kept: Path | None = None) -> None:
     """Take lock ``folder``, waiting at most ``timeout`` seconds; raises :class:`Held` naming the holder."""
     end = time.monotonic() + timeout
-    while not try_take(folder, clock):
+    while not try_take(folder, clock, kept=kept):
         if time.monotonic() >= end:
             owner = read_owner(folder)
             who = owner.describe(clock.now_ms()) if owner else "an unknown process"
@@ -138,7 +147,14 @@ def take(folder: Path, clock: Clock, *, timeout: float, what: str) -> None:
         time.sleep(0.005)
 
 
-def give_back(folder: Path) -> None:
-    """Release lock ``folder``, which this process holds."""
-    storage.remove_file(folder / "owner.json")
+def give_back(folder: Path, *, kept: Path | None = None) -> None:
+    """Release lock ``folder``, which this process holds; ``kept`` as it was taken with."""
+    if kept is None:
+        storage.remove_file(folder / "owner.json")
+    else:
+        try:
+            storage.move(f"{folder}/owner.json", kept, durable=False)
+        except FileNotFoundError:
+            # Another tool broke the lock.
+            pass
     storage.remove_dir(folder)

@@ -193,7 +193,7 @@ class Index:
         """
         self.state.mtimes.update({name: folder_time(self._paths, name) for name in self._touched})
         value = {"schema": SCHEMA, **{name: getattr(self.state, name) for name in _FIELDS}}
-        storage.write_in_place(self._paths.ids / "state.json", strict_json.dump_bytes(value))
+        storage.write_in_place(f"{self._paths.ids}/state.json", strict_json.dump_bytes(value))
 
     def _sequence_in_file(self) -> int | None:
         try:
