@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from json.encoder import encode_basestring
+from json.encoder import encode_basestring, encode_basestring_ascii
 from typing import Any
 
 from meshtui.core.errors import InvalidInput
@@ -18,6 +18,7 @@ MAX_DEPTH = 100
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _COMPACT = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_ASCII = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":"))
 _SURROGATE_ESCAPE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
@@ -122,25 +123,33 @@ def load_object(
     return value
 
 
-def dumps(value: Any, *, indent: int | None = None) -> str:
-    """``value`` as JSON text with the characters themselves, not escapes; NaN is refused."""
+def dumps(value: Any, *, indent: int | None = None, escape: bool = False) -> str:
+    """``value`` as JSON text; NaN is refused.
+
+    With ``escape`` what is not ASCII becomes escapes, else the characters themselves are written.
+    """
     if indent is None:
-        return _COMPACT.encode(value)
-    return _pretty(value, "\n", " " * indent)
+        return (_ASCII if escape else _COMPACT).encode(value)
+    return _pretty(value, "\n", " " * indent, _ASCII if escape else _COMPACT)
 
 
-def _pretty(value: Any, margin: str, step: str) -> str:
+def _pretty(value: Any, margin: str, step: str, encoder: json.JSONEncoder) -> str:
     """What ``json.dumps`` makes with an indent, in a third of the time; ``margin`` begins a line."""
     inner = margin + step
+    text = encode_basestring_ascii if encoder is _ASCII else encode_basestring
     if isinstance(value, dict) and value:
         fields = [
-            f"{inner}{encode_basestring(key if isinstance(key, str) else str(key))}: {_pretty(item, inner, step)}"
+            f"{inner}{text(key if isinstance(key, str) else str(key))}: {_pretty(item, inner, step, encoder)}"
             for key, item in value.items()
         ]
         return f"{{{','.join(fields)}{margin}}}"
     if isinstance(value, (list, tuple)) and value:
-        return f"[{','.join([inner + _pretty(item, inner, step) for item in value])}{margin}]"
-    return encode_basestring(value) if isinstance(value, str) else _COMPACT.encode(value)
+        return f"[{','.join([inner + _pretty(item, inner, step, encoder) for item in value])}{margin}]"
+    if isinstance(value, str):
+        return text(value)
+    if type(value) is int:
+        return repr(value)
+    return "null" if value is None else encoder.encode(value)
 
 
 def dump_bytes(value: Any, *, indent: int | None = None) -> bytes:

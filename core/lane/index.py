@@ -76,7 +76,7 @@ def folder_time(paths: LanePaths, name: str) -> int:
 def list_records(folder: Path) -> list[str]:
     """The record names in ``folder``, in queue order; none if it is missing."""
     try:
-        return sorted(name for name in os.listdir(folder) if is_record_name(name))
+        return sorted([name for name in os.listdir(folder) if is_record_name(name)])
     except (FileNotFoundError, NotADirectoryError):
         return []
 

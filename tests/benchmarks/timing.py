@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 
@@ -94,9 +98,20 @@ def bare_start(_: int = 0) -> None:
     os.waitpid(pid, 0)
 
 
+@cache
+def _compiled() -> str:
+    """A folder for compiled modules, removed when this process ends."""
+    folder = tempfile.mkdtemp(prefix="bench-compiled-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def run_python(arguments: Sequence[str]) -> None:
     """Run this interpreter with ``arguments``, its output thrown away; raises if it fails."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MESHTUI_")}
+    # What is installed was compiled when it was installed; a working copy is compiled by the first run.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    environment["PYTHONPYCACHEPREFIX"] = _compiled()
     done = subprocess.run(
         [sys.executable, *arguments],
         stdin=subprocess.DEVNULL,
