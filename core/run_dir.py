@@ -97,7 +97,7 @@ class LanePaths:
 
     @cached_property
     def enqueue_owner(self) -> Path:
-        """The ``owner.json`` of that lock while nobody has it."""
+        """What is ``owner.json`` in that lock while a process of meshtui has it."""
         return self.root / ".enqueue.owner.json"
 
     @cached_property

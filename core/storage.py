@@ -28,6 +28,9 @@ DIR_MODE = 0o700
 
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+_PROBE_SECONDS = 1.0
+"""Most that a lock which others only look at is waited for; a look takes microseconds."""
+
 _HINTS = {
     errno.ENOSPC: "the disk is full: free some space and try again",
     errno.EDQUOT: "the disk quota is used up: free some space and try again",
@@ -199,6 +202,22 @@ def move(source: Path | str, target: Path | str, *, durable: bool = True) -> Non
             sync_dir(folder)
 
 
+def link(source: Path | str, target: Path | str) -> None:
+    """Give file ``source`` the second name ``target``; raises ``FileExistsError`` if that is taken."""
+    with _named(target):
+        os.link(source, target)
+
+
+def patch(path: Path | str, data: bytes, offset: int) -> None:
+    """Overwrite a few bytes inside file ``path``, which exists and holds more than these; no sync."""
+    with _named(path):
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, data, offset)
+        finally:
+            os.close(fd)
+
+
 def make_dir(path: Path, *, mode: int = DIR_MODE) -> bool:
     """Make folder ``path`` (its parent exists); ``False`` if it was there already."""
     with _named(path):
@@ -225,7 +244,7 @@ def make_dirs(path: Path, *, mode: int = DIR_MODE) -> None:
             sync_dir(folder.parent)
 
 
-def remove_file(path: Path) -> bool:
+def remove_file(path: Path | str) -> bool:
     """Remove a file of meshtui's own; ``False`` if there was none."""
     with _named(path):
         try:
@@ -326,21 +345,35 @@ class OsLock:
     def try_acquire(self) -> bool:
         """Take the lock if nobody holds it."""
         assert self._fd is None, "an OsLock is taken once at a time"
-        with _named(self.path):
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        fd = self._open()
         try:
             taken = lock_descriptor(fd, blocking=False)
+            end = time.monotonic() + _PROBE_SECONDS
+            while not taken and _only_probed(fd) and time.monotonic() < end:
+                time.sleep(0.0002 * (1 + secrets.randbelow(4)))
+                taken = lock_descriptor(fd, blocking=False)
         except OSError as error:
             os.close(fd)
-            raise StorageError(
-                f"{self.path}: this filesystem has no file locks ({error.strerror}); "
-                "keep the run directory on a local one"
-            ) from error
+            raise _no_locks(self.path, error) from error
         if not taken:
             os.close(fd)
             return False
         self._fd = fd
         return True
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        try:
+            with _named(self.path):
+                fd = os.open(self.path, flags, FILE_MODE)
+        except IsADirectoryError as error:
+            raise StorageError(
+                f"{self.path}: a folder stands where a lock file belongs; remove it"
+            ) from error
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            os.close(fd)
+            raise StorageError(f"{self.path}: not a plain file where a lock file belongs; remove it")
+        return fd
 
     def acquire(self, timeout: float) -> None:
         """Take the lock, waiting at most ``timeout`` seconds; raises :class:`Held`."""
@@ -383,6 +416,26 @@ def is_locked(path: Path) -> bool:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
+    except OSError as error:
+        raise _no_locks(path, error) from error
     finally:
         os.close(fd)
     return False
+
+
+def _only_probed(fd: int) -> bool:
+    """Whether the lock that ``fd`` did not get is merely looked at by :func:`is_locked` elsewhere."""
+    import fcntl
+
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    fcntl.flock(fd, fcntl.LOCK_UN)
+    return True
+
+
+def _no_locks(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path}: this filesystem has no file locks ({error.strerror}); keep the run directory on a local one"
+    )

@@ -15,7 +15,7 @@ from typing import Any
 
 from meshtui.core import identity, storage, strict_json
 from meshtui.core.clock import Clock, from_iso, iso
-from meshtui.core.errors import Held, InvalidInput
+from meshtui.core.errors import Held, InvalidInput, StorageError
 from meshtui.core.identity import ProcessIdentity
 
 OWNERLESS_SECONDS = 10.0
@@ -43,9 +43,11 @@ class Owner:
         return f"pid {self.who.pid} on {self.who.host or 'this host'}, {beat}"
 
 
-def owner_bytes(clock: Clock) -> bytes:
+def owner_bytes(clock: Clock, **fields: Any) -> bytes:
     """``owner.json`` of this process, with a heartbeat of now."""
-    return strict_json.dump_bytes({**identity.current().as_json(), "heartbeat_at": iso(clock.now_ms())})
+    return strict_json.dump_bytes(
+        {**identity.current().as_json(), "heartbeat_at": iso(clock.now_ms()), **fields}
+    )
 
 
 def read_owner(folder: Path) -> Owner | None:
@@ -81,14 +83,13 @@ def is_free(folder: Path, clock: Clock) -> bool:
     return age_s is None or age_s > HEARTBEAT_STALE_SECONDS
 
 
-def try_take(folder: Path, clock: Clock, *, kept: Path | None = None) -> bool:
+def try_take(folder: Path, clock: Clock, *, kept: Path | None = None, **fields: Any) -> bool:
     """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it.
 
-    With ``kept``, where the owner's file lies while nobody has the lock, it is moved in and out instead of
-    made and removed: some filesystems get slow at making files where many were just removed.
+    ``fields`` go into ``owner.json`` beside who and when. With ``kept``, a file of the caller's that only
+    one process at a time uses, ``owner.json`` is a second name of that file: some filesystems are slow to
+    make files where many were just removed.
     """
-    if kept is not None:
-        storage.write_in_place(kept, owner_bytes(clock))
     for _ in range(2):
         try:
             os_made = _make(folder)
@@ -96,10 +97,16 @@ def try_take(folder: Path, clock: Clock, *, kept: Path | None = None) -> bool:
             os_made = False
         if os_made:
             try:
-                if kept is not None:
-                    storage.move(kept, f"{folder}/owner.json", durable=False)
+                content = owner_bytes(clock, **fields)
+                if kept is None:
+                    storage.write_new(folder / "owner.json", content, durable=False)
                 else:
-                    storage.write_new(folder / "owner.json", owner_bytes(clock), durable=False)
+                    # Only now: until the folder could be made, a stale lock may have held this very file.
+                    storage.write_in_place(kept, content)
+                    storage.link(kept, f"{folder}/owner.json")
+            except FileExistsError:
+                # Another tool put its own lock back over ours.
+                return False
             except BaseException:
                 give_back(folder)
                 raise
@@ -130,7 +137,11 @@ def _break_stale(folder: Path, clock: Clock) -> bool:
     moved = os.lstat(aside)
     if (moved.st_ino, moved.st_mtime_ns) != (before.st_ino, before.st_mtime_ns):
         # Another tool broke it too and took it anew between our look and our move: it is theirs.
-        storage.move(aside, folder, durable=False)
+        try:
+            storage.move(aside, folder, durable=False)
+        except StorageError:
+            # And yet another one was quicker than this: the lock is not ours in any case.
+            storage.remove_tree(aside)
         return False
     storage.remove_tree(aside)
     return True
@@ -147,14 +158,7 @@ def take(folder: Path, clock: Clock, *, timeout: float, what: str, kept: Path | 
         time.sleep(0.005)
 
 
-def give_back(folder: Path, *, kept: Path | None = None) -> None:
-    """Release lock ``folder``, which this process holds; ``kept`` as it was taken with."""
-    if kept is None:
-        storage.remove_file(folder / "owner.json")
-    else:
-        try:
-            storage.move(f"{folder}/owner.json", kept, durable=False)
-        except FileNotFoundError:
-            # Another tool broke the lock.
-            pass
+def give_back(folder: Path) -> None:
+    """Release lock ``folder``, which this process holds."""
+    storage.remove_file(folder / "owner.json")
     storage.remove_dir(folder)

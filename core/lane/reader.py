@@ -88,17 +88,21 @@ class RecordFolder:
         if not changed and self._complete and not self._restat:
             return
         if changed:
-            self.names = list_records(self._path)
+            names = list_records(self._path)
+            if names == self.names and self._complete and not self._restat and len(self._rows) == len(names):
+                return
+            self.names = names
         self._complete = True
         rows = []
         known: dict[str, tuple[tuple[int, int], Row]] = {}
+        remembered: dict[str, tuple[tuple[int, int], Row]] = {} if self._restat else self._rows
         for name in self.names[:limit]:
-            stamp, row = self._row(name, budget)
-            if row.loaded:
-                known[name] = (stamp, row)
+            entry = remembered.get(name) or self._row(name, budget)
+            if entry[1].loaded:
+                known[name] = entry
             else:
                 self._complete = False
-            rows.append(row)
+            rows.append(entry[1])
         self._rows = known
         self.rows = tuple(rows)
 
@@ -247,7 +251,7 @@ class LaneReader:
         held = holder(self._paths, self._clock)
         decided = self._decided()
         pending = self._pending.rows
-        if len(pending) == len(self._pending.names):
+        if decided and len(pending) == len(self._pending.names):
             pending = (*pending, *decided)
         stall_counts = _stall_counts(status)
         active = self._active.rows
@@ -320,10 +324,8 @@ class LaneReader:
 
     def _decided(self) -> tuple[Row, ...]:
         """The records of batches that were decided and are not carried through yet."""
-        if not self._paths.batches.is_dir():
-            return ()
-        batches = [path for path in self._paths.batches.iterdir() if not path.name.startswith(".")]
-        names = [(batch, name) for batch in sorted(batches) for name in list_records(batch)]
+        batches = [self._paths.batches / name for name in list_records(self._paths.batches)]
+        names = [(batch, name) for batch in batches for name in list_records(batch)]
         have = set(self._pending.names) if names else set()
         return tuple(
             record_row(name, "pending", read_object(batch / name))

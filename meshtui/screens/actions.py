@@ -170,6 +170,14 @@ class LaneActions(_Base):
         if not self._refused("requeue") and row is not None:
             self._operate(lambda lane: lane.requeue(row.envelope_id), receipts.requeued)
 
+    def action_copy(self) -> None:
+        row = self.row
+        if row is None:
+            self.tell("Nothing is selected", "warning")
+            return
+        self.app.copy_to_clipboard(row.envelope_id)
+        self.tell(f"Copied {row.envelope_id}")
+
     # What needs an answer
 
     def action_answer(self) -> None:
