@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -12,17 +11,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import pytest
 
-from meshtui.core.errors import InvalidInput, MeshtuiError, NotFound
+from meshtui.core.errors import InvalidInput, MeshtuiError
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lane import Lane
 from meshtui.core.lane.settle import Settler
 from meshtui.core.models.record import Record, load_record
 from meshtui.core.run_dir import RECORD_FOLDERS, RunDir
-from tests.support.crash import BROKEN, counted, disk_calls, ended_at, forked, full_at
+from tests.support.crash import counted, disk_calls, ended_at, full_at
 from tests.support.lanes import (
     AT,
     LaterClock,
