@@ -19,7 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.lane.index import list_records
-from meshtui.core.lane.lane import Lane
 from meshtui.core.lane.queue import Queue
 from meshtui.core.lane.settle import Settler
 from meshtui.core.models.names import RecordName, folded, safe_id, safe_of
