@@ -15,7 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from meshtui import __version__
+
 PROJECT = Path(__file__).parent.parent
+DIST_INFO = f"meshtui-{__version__}.dist-info"
 OURS = {".git", ".venv", ".demo", "build", "dist", "tests"}
 
 pytestmark = pytest.mark.timeout(600)
@@ -123,7 +126,7 @@ def test_wheel(built: Built) -> None:
     with zipfile.ZipFile(built.wheel) as wheel:
         names = set(wheel.namelist())
         storage = wheel.read("meshtui/core/storage.py")
-    assert {name.partition("/")[0] for name in names} == {"meshtui", "meshtui-0.1.0.dist-info"}
+    assert {name.partition("/")[0] for name in names} == {"meshtui", DIST_INFO}
     assert names >= data_files() | modules()
     assert "meshtui/core/lane/runner.py" in names
     assert not [name for name in names if name.endswith(".pyc")]
@@ -140,9 +143,9 @@ def test_sdist_holds_what_the_symlinks_mean(built: Built) -> None:
 
 
 def test_only_meshtui_reaches_site_packages(installed: Installed) -> None:
-    record = (installed.site / "meshtui-0.1.0.dist-info" / "RECORD").read_text(encoding="utf-8")
+    record = (installed.site / DIST_INFO / "RECORD").read_text(encoding="utf-8")
     tops = {line.partition("/")[0].partition(",")[0] for line in record.splitlines()}
-    assert tops == {"meshtui", "meshtui-0.1.0.dist-info", ".."}
+    assert tops == {"meshtui", DIST_INFO, ".."}
     assert "../../../bin/meshtui," in record
     new = set(os.listdir(installed.site)) - installed.before
     assert not new & {"core", "styles", "tests", "screenshots", "meshtui.egg-link"}
@@ -159,10 +162,10 @@ def test_only_meshtui_reaches_site_packages(installed: Installed) -> None:
 def test_pip_install_of_the_folder_installs_the_same(built: Built, tmp_path: Path) -> None:
     found = make_venv(tmp_path / "venv")
     run(found.python, "-m", "pip", "install", "--quiet", "--no-deps", ".", cwd=built.source)
-    record = (found.site / "meshtui-0.1.0.dist-info" / "RECORD").read_text(encoding="utf-8")
+    record = (found.site / DIST_INFO / "RECORD").read_text(encoding="utf-8")
     lines = {line for line in record.splitlines() if line.startswith("meshtui/") and ".pyc," not in line}
     with zipfile.ZipFile(built.wheel) as wheel:
-        original = wheel.read("meshtui-0.1.0.dist-info/RECORD").decode()
+        original = wheel.read(f"{DIST_INFO}/RECORD").decode()
     assert lines == {line for line in original.splitlines() if line.startswith("meshtui/")}
 
 
@@ -171,7 +174,7 @@ def test_it_runs_beside_another_core(installed: Installed, tmp_path: Path) -> No
     for name in ("core", "styles"):
         (repo / name).mkdir(parents=True)
         (repo / name / "__init__.py").write_text("raise SystemExit('the wrong one')\n")
-    assert run(installed.script, "--version", cwd=repo) == "meshtui, version 0.1.0\n"
+    assert run(installed.script, "--version", cwd=repo) == f"meshtui, version {__version__}\n"
     run(installed.python, "-m", "meshtui", "enqueue", "--run-dir", "run", "--prompt", "hello", cwd=repo)
     run(
         installed.python,

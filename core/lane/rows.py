@@ -16,7 +16,7 @@ from meshtui.core.view import Row, Section
 READ_LIMIT = 2 << 20
 
 
-def read_object(path: Path) -> dict[str, Any] | None:
+def read_object(path: Path | str) -> dict[str, Any] | None:
     """The object in ``path``, ``None`` for anything else; never raises for what stands there."""
     try:
         value = json.loads(storage.read_bytes(path, limit=READ_LIMIT))
