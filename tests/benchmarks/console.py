@@ -113,7 +113,7 @@ async def _change_to_screen(run_dir: RunDir, changes: int) -> list[float]:
                 taken.append(drawn[-1] - start)
                 await asyncio.sleep(0.15)
         finally:
-            StatusLine.render_line = original  # type: ignore[method-assign, assignment]
+            StatusLine.render_line = original  # type: ignore[method-assign]
     return taken
 
 
