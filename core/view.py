@@ -105,7 +105,9 @@ class Exit:
     label: str
     command: str
     """The command line that does it."""
-    action: Literal["retry", "drop", "requeue", "repair", "drop-file", "run", "log"]
+    action: Literal[
+        "retry", "drop", "requeue", "repair", "drop-file", "run", "log", "resume", "approve", "reject"
+    ]
     """What the console does for it."""
 
 

@@ -39,14 +39,23 @@ def status_lines(snapshot: dict[str, Any]) -> list[str]:
             state = lane["lane"]["state"] if lane["lane"] else "no lane"
             depth = lane["lane"]["queue_depth"] if lane["lane"] else 0
             lines.append(f"{lane['run_dir']}: {state}, {depth} pending")
-    elif snapshot["lane"] is None:
+    elif snapshot["lane"] is None and not snapshot["missions"]:
         lines.append(f"no lane in {snapshot['run_dir']} yet; begin with: meshtui enqueue --prompt …")
-    else:
+    elif snapshot["lane"] is not None:
         lines += _lane_lines(snapshot)
+    for mission in snapshot["missions"]:
+        lines.append(_mission_line(mission))
     for item in snapshot["attention"]:
         lines.append(f"needs you: {item['kind']} {item['subject']}: {item['text']}")
         lines += [f"    {way['label']}: {way['command']}" for way in item["exits"]]
     return lines + [f"warning: {text}" for text in snapshot["warnings"]]
+
+
+def _mission_line(mission: dict[str, Any]) -> str:
+    statuses = [loop["status"] for loop in mission["loops"]]
+    counts = ", ".join(f"{name} {statuses.count(name)}" for name in dict.fromkeys(statuses))
+    verdict = {True: "done", False: "not ok", None: "no proof yet"}[mission["ok"]]
+    return f"mission {mission['mission_id']}: {verdict}; loops: {counts}"
 
 
 def _lane_lines(snapshot: dict[str, Any]) -> list[str]:
