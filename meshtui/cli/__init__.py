@@ -30,7 +30,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
             prog_name="meshtui",
             standalone_mode=False,
         )
-        sys.stdout.flush()
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "meshtui"
         return _say(f"{error.format_message()} (see: {where} --help)", 2)

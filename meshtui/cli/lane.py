@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from meshtui.cli.options import json_option, run_dir_option
+from meshtui.cli.options import has_terminal, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 
 BY_SIGNAL = 130
@@ -56,7 +56,7 @@ def lane(
         "take_over": take_over,
     }
     runner = open_runner(
-        where, **options, trust=trust, ask=_ask if sys.stdin.isatty() and not as_json else None
+        where, **options, trust=trust, ask=None if as_json or not has_terminal() else _ask
     )
     if detach:
         runner.close()
@@ -120,4 +120,5 @@ def _say(event: str, subject: str, data: dict[str, Any]) -> None:
         if data.get(key)
     ]
     print_line(f"{event} {subject}" + (f": {', '.join(words)}" if words else ""))
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
