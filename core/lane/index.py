@@ -1,8 +1,9 @@
 """The index ``loop/ids/``: which ids are used and how phases ended, so that nothing reads old records.
 
 It is a cache. ``state.json`` remembers the modification time of every record folder as it was after
-meshtui's own last change; a folder that differs was changed by a crash or by another tool, and only then
-is it listed again. It is read and written under the queue's lock.
+meshtui's own last change; a folder that differs was changed by another tool, and only then is it listed
+again. Before a change it is marked ``dirty``, so that after a crash everything is listed once, however
+coarsely the filesystem's clock ticks. It is read and written under the queue's lock.
 
 Layout: ``state.json``; ``used/<2 hex>`` one folded safe id a line; ``outcomes.jsonl`` one
 ``[file name, mtime_ns, size, status]`` a line.
@@ -13,17 +14,20 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from dataclasses import asdict, dataclass, field
+import zlib
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
 from meshtui.core import storage, strict_json
 from meshtui.core.errors import InvalidInput, StorageError
 from meshtui.core.identity import boot_id
-from meshtui.core.models.names import RecordName, folded, is_record_name, safe_of
+from meshtui.core.models.names import RecordName, folded, safe_of
 from meshtui.core.run_dir import RECORD_FOLDERS, LanePaths
 
 SCHEMA = "meshtui.ids.v1"
+MAX_SEQUENCE = 10**15
+"""Names have 16 digits for it; a greater number in a file is damage."""
 BAD_HANDOFF = ("failed", "blocked")
 
 
@@ -32,6 +36,8 @@ class IndexState:
     """What is known of the lane after meshtui's last change of it."""
 
     boot: str | None = None
+    dirty: bool = False
+    """Whether a change was begun and not brought to its end."""
     sequence: int = 0
     mtimes: dict[str, int] = field(default_factory=dict)
     """Folder name to its modification time in ns; 0 for a folder that is missing."""
@@ -46,32 +52,42 @@ class IndexState:
     """How many of the done ones gave a handoff that says failed or blocked."""
 
 
+_HEAD = f'{{"schema":"{SCHEMA}","dirty":'.encode()
+_FIELDS = tuple(item.name for item in fields(IndexState) if item.name != "dirty")
+
+
 def read_state(paths: LanePaths) -> IndexState | None:
     """The saved state, ``None`` if there is none or it is damaged."""
     try:
-        value = json.loads(storage.read_bytes(paths.ids / "state.json", limit=1 << 16))
-        if value.pop("schema") != SCHEMA:
+        raw = storage.read_bytes(f"{paths.ids}/state.json", limit=1 << 16)
+        value = json.loads(raw)
+        # Written in place, it may be half old and half new and still be JSON.
+        whole = value["check"] == zlib.crc32(raw[raw.index(b"{", 1) : raw.rindex(b"}")])
+        if not whole or not raw.startswith(_HEAD) or type(value["dirty"]) is not bool:
             return None
-        return IndexState(**value)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, StorageError):
+        return IndexState(dirty=value["dirty"], **value["state"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, StorageError):
         return None
 
 
 def folder_times(paths: LanePaths) -> dict[str, int]:
     """The modification times of all record folders and of ``results/`` now, 0 where there is none."""
-    times = {}
-    for name in (*RECORD_FOLDERS, "results"):
-        try:
-            times[name] = os.stat(f"{paths.root}/{name}").st_mtime_ns
-        except OSError:
-            times[name] = 0
-    return times
+    return {name: folder_time(paths, name) for name in (*RECORD_FOLDERS, "results")}
+
+
+def folder_time(paths: LanePaths, name: str) -> int:
+    """The modification time of one of those folders, 0 where there is none."""
+    try:
+        return os.stat(f"{paths.root}/{name}").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def list_records(folder: Path) -> list[str]:
     """The record names in ``folder``, in queue order; none if it is missing."""
     try:
-        return sorted(name for name in os.listdir(folder) if is_record_name(name))
+        # As is_record_name() says, spelled out: this is asked of tens of thousands of names at a time.
+        return sorted([name for name in os.listdir(folder) if name[0] != "." and not name.endswith(".tmp")])
     except (FileNotFoundError, NotADirectoryError):
         return []
 
@@ -113,7 +129,7 @@ class Outcomes:
             try:
                 name, mtime, size, status = json.loads(line)
                 self.known[name] = (mtime, size, status)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
 
     def refresh(self) -> bool:
@@ -152,16 +168,20 @@ def is_result_name(name: str) -> bool:
 
 
 class Index:
-    """The index while the queue's lock is held: ``load``, ask and change, ``save``."""
+    """The index while the queue's lock is held: ``load``, ask, ``begin``, change, ``save``."""
 
     def __init__(self, paths: LanePaths) -> None:
         self._paths = paths
         self.state = IndexState()
+        self._saved = False
+        """Whether the file holds this state, but for the mark of a change under way."""
+        self._ours: set[str] = set()
+        """Folders changed since ``load``; others keep the times at which they were looked at."""
 
     # -- life ---------------------------------------------------------------------------------------
 
-    def load(self) -> None:
-        """Read the state and look again at every folder that somebody else changed."""
+    def load(self) -> bool:
+        """Read the state and look again at every folder that somebody else changed; whether there was any."""
         state = read_state(self._paths)
         times = folder_times(self._paths)
         sequence = self._sequence_in_file()
@@ -169,29 +189,50 @@ class Index:
             # After a power cut neither the index nor the sequence need have reached the disk.
             self.state = IndexState(boot=boot_id(), sequence=sequence or 0)
             self._rescan([*RECORD_FOLDERS, "results"], times)
-            return
+            return True
         self.state = state
         stale = [name for name, at in times.items() if state.mtimes.get(name) != at]
-        if sequence != state.sequence:
-            # Another tool enqueued: its record may have been claimed and finished already.
+        if state.dirty or sequence != state.sequence:
+            # A change was cut off; or another tool enqueued, whose record may be finished already.
             stale = [*RECORD_FOLDERS, "results"]
             self.state.sequence = max(sequence or 0, state.sequence)
+        self._saved = not stale
         if stale:
             self._rescan(stale, times)
+        return bool(stale)
+
+    def begin(self) -> None:
+        """Say on disk that a change is under way."""
+        self.state.dirty = True
+        if self._saved:
+            storage.patch(f"{self._paths.ids}/state.json", b"true ", len(_HEAD))
+        else:
+            self._write()
 
     def save(self) -> None:
-        """Remember the state together with the folders' times as they are now."""
-        self.state.mtimes = folder_times(self._paths)
-        value = {"schema": SCHEMA, **asdict(self.state)}
-        storage.write_in_place(self._paths.ids / "state.json", strict_json.dump_bytes(value))
+        """Remember the state together with the times of the changed folders as they are now."""
+        self.state.mtimes.update({name: folder_time(self._paths, name) for name in self._ours})
+        self.state.dirty = False
+        self._write()
+
+    def _write(self) -> None:
+        body = strict_json.dumps({name: getattr(self.state, name) for name in _FIELDS})
+        content = body.encode("utf-8", "replace")
+        dirty = b"true " if self.state.dirty else b"false"
+        check = b"%d" % zlib.crc32(content)
+        storage.write_in_place(
+            f"{self._paths.ids}/state.json",
+            b"".join((_HEAD, dirty, b',"check":', check, b',"state":', content, b"}\n")),
+        )
+        self._saved = True
 
     def _sequence_in_file(self) -> int | None:
         try:
             value = json.loads(storage.read_bytes(self._paths.sequence, limit=4096))
             sequence = value["sequence"]
-        except (OSError, ValueError, TypeError, KeyError, StorageError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError, StorageError):
             return None
-        return sequence if isinstance(sequence, int) and sequence >= 0 else None
+        return sequence if type(sequence) is int and 0 <= sequence < MAX_SEQUENCE else None
 
     def _rescan(self, folders: list[str], times: dict[str, int]) -> None:
         storage.make_dir(self._paths.ids)
@@ -240,10 +281,9 @@ class Index:
 
     # -- used ids -----------------------------------------------------------------------------------
 
-    def _shard(self, folded_id: str) -> Path:
-        return (
-            self._paths.ids / "used" / hashlib.sha1(folded_id.encode(), usedforsecurity=False).hexdigest()[:2]
-        )
+    def _shard(self, folded_id: str) -> str:
+        key = hashlib.sha1(_encoded(folded_id), usedforsecurity=False).hexdigest()[:2]
+        return f"{self._paths.ids}/used/{key}"
 
     def is_used(self, folded_id: str) -> bool:
         """Whether some record or result has this folded safe id, as far as the index knows."""
@@ -251,27 +291,29 @@ class Index:
             raw = storage.read_bytes(self._shard(folded_id))
         except FileNotFoundError:
             return False
-        return f"\n{folded_id}\n".encode() in b"\n" + raw
+        return b"\n" + _encoded(folded_id) + b"\n" in b"\n" + raw
 
     def add_used(self, folded_ids: list[str]) -> None:
         """Remember ids whose records stand in their folder now."""
-        shards: dict[Path, list[str]] = {}
+        shards: dict[str, list[str]] = {}
         for folded_id in folded_ids:
             shards.setdefault(self._shard(folded_id), []).append(folded_id)
         for shard, ids in shards.items():
-            storage.append(shard, "".join(f"{item}\n" for item in ids).encode())
+            storage.append(shard, b"".join(_encoded(item) + b"\n" for item in ids))
 
     def _add_missing(self, folded_ids: set[str]) -> None:
-        shards: dict[Path, set[str]] = {}
+        shards: dict[str, set[bytes]] = {}
         for folded_id in folded_ids:
-            shards.setdefault(self._shard(folded_id), set()).add(folded_id)
+            shards.setdefault(self._shard(folded_id), set()).add(_encoded(folded_id))
         for shard, ids in shards.items():
             try:
-                have = set(storage.read_bytes(shard).decode("utf-8", "replace").split("\n"))
+                have = storage.read_bytes(shard)
             except FileNotFoundError:
-                have = set()
-            if missing := sorted(ids - have):
-                storage.append(shard, "".join(f"{item}\n" for item in missing).encode())
+                have = b""
+            if missing := sorted(ids - set(have.split(b"\n"))):
+                # A full disk may have cut the last line.
+                block = b"" if have.endswith(b"\n") or not have else b"\n"
+                storage.append(shard, block + b"".join(item + b"\n" for item in missing))
 
     # -- changes ------------------------------------------------------------------------------------
 
@@ -279,6 +321,7 @@ class Index:
         """Adjust the counts after ``count`` records went from one folder to another."""
         for name, change in ((source, -count), (target, count)):
             if name is not None:
+                self._ours.add(name)
                 self.state.counts[name] = max(0, self.state.counts.get(name, 0) + change)
 
     def removed_result(self, status: str) -> None:
@@ -286,6 +329,7 @@ class Index:
         self._count_result(status, -1)
 
     def _count_result(self, status: str, change: int) -> None:
+        self._ours.add("results")
         if status in ("done", "bad"):
             self.state.done += change
             self.state.bad += change if status == "bad" else 0
@@ -309,3 +353,8 @@ class Index:
     def as_json(self) -> dict[str, Any]:
         """The state as a plain value, for tests and inspection."""
         return asdict(self.state)
+
+
+def _encoded(folded_id: str) -> bytes:
+    """An id as the index stores it; a name from a folder need not be text."""
+    return folded_id.encode("utf-8", "surrogateescape")

@@ -14,7 +14,7 @@ from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane import control
-from meshtui.core.lane.create import lane_id_of
+from meshtui.core.lane.create import lane_id_of, recorded_id
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Holder, Lease, holder
 from meshtui.core.lane.queue import Placed, Queue
@@ -57,12 +57,16 @@ class Lane:
         self._by = by
         self._queue = Queue(self._paths, self._clock)
         self._journal = Journal(run_dir, self._clock)
+        self._recorded_id: str | None = None
         self.warnings: list[str] = []
 
     @property
     def lane_id(self) -> str:
         """The lane's id."""
-        return lane_id_of(self._run_dir)
+        if self._recorded_id is None:
+            self._recorded_id = recorded_id(self._run_dir)
+        # One that was not recorded when the directory was made may yet be written by its runner.
+        return self._recorded_id or lane_id_of(self._run_dir)
 
     # -- the queue ----------------------------------------------------------------------------------
 

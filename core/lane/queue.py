@@ -44,31 +44,46 @@ class Queue:
     def __init__(self, paths: LanePaths, clock: Clock) -> None:
         self.paths = paths
         self._clock = clock
+        self._made = False
         self.depth = 0
         """How many were pending when this object last let go of the queue."""
 
     # -- the lock -----------------------------------------------------------------------------------
 
     @contextmanager
-    def locked(self, *, enqueuing: bool = False) -> Iterator[Index]:
+    def locked(self, *, enqueuing: bool = False, changing: bool = True) -> Iterator[Index]:
         """Hold the queue; with ``enqueuing`` also the lock that other tools' enqueuers respect.
 
-        Yields the index, up to date; it is saved at the end whatever happens.
+        Yields the index, up to date; it is saved at the end, and made anew after a failure in the middle.
         """
         lock = storage.OsLock(self.paths.queue_flock, what="the queue")
         lock.acquire(LOCK_SECONDS)
         try:
             if enqueuing:
-                dirlock.take(self.paths.enqueue_lock, self._clock, timeout=LOCK_SECONDS, what="the queue")
+                dirlock.take(
+                    self.paths.enqueue_lock,
+                    self._clock,
+                    timeout=LOCK_SECONDS,
+                    what="the queue",
+                    kept=self.paths.enqueue_owner,
+                )
             try:
                 self._settle_batches()
                 index = Index(self.paths)
-                index.load()
+                stale = index.load()
+                if changing:
+                    index.begin()
                 try:
                     yield index
+                except (InvalidInput, NotFound):
+                    # A refusal: what was changed before it is in the index.
+                    index.save()
+                    raise
+                else:
+                    if changing or stale:
+                        index.save()
                 finally:
                     self.depth = index.state.counts.get("pending", 0)
-                    index.save()
             finally:
                 if enqueuing:
                     dirlock.give_back(self.paths.enqueue_lock)
@@ -77,17 +92,20 @@ class Queue:
 
     def make_folders(self) -> None:
         """Make what a lane needs; what exists stays."""
-        storage.make_dirs(self.paths.root)
-        made = [
-            storage.make_dir(folder)
-            for folder in (
-                *(self.paths.folder(name) for name in RECORD_FOLDERS),
-                self.paths.results,
-                self.paths.control,
-            )
-        ]
-        if any(made):
+        if self._made and os.path.isdir(self.paths.control):  # noqa: PTH112 - cheaper
+            return
+        folders = (
+            *(self.paths.folder(name) for name in RECORD_FOLDERS),
+            self.paths.results,
+            self.paths.control,
+        )
+        missing = [folder for folder in folders if not folder.is_dir()]
+        if missing:
+            storage.make_dirs(self.paths.root)
+            for folder in missing:
+                storage.make_dir(folder)
             storage.sync_dir(self.paths.root)
+        self._made = True
 
     # -- adding -------------------------------------------------------------------------------------
 
@@ -112,10 +130,10 @@ class Queue:
         """Write ``records``, which carry sequences already, to the end of ``pending/``."""
         before = index.state.counts.get("pending", 0)
         storage.write_in_place(
-            self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence}, indent=2)
+            self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
         )
         if len(records) == 1:
-            storage.write_atomic(self.paths.pending / records[0].name, records[0].as_bytes())
+            self._write_one(f"{self.paths.pending}/{records[0].name}", records[0])
         else:
             self._write_batch(records)
         index.add_used([folded(safe_id(record.envelope_id)) for record in records])
@@ -124,6 +142,14 @@ class Queue:
         index.state.stop_waits = kind_of(records[-1].envelope) == "stop"
         depth = before + len(records)
         return [Placed(record, before + place, depth) for place, record in enumerate(records, 1)]
+
+    def _write_one(self, path: str, record: Record) -> None:
+        try:
+            storage.write_atomic(path, record.as_bytes())
+        except StorageError:
+            # It may have its name and yet not be durable: an enqueue that is refused did not happen.
+            storage.remove_file(path)
+            raise
 
     def _check_room(
         self, index: Index, kind: str, envelopes: list[tuple[str, dict[str, Any]]], envelope_id: str
@@ -181,19 +207,24 @@ class Queue:
         """All or none: the batch counts from the rename of its folder on, and is then carried through."""
         storage.make_dir(self.paths.batches)
         key = secrets.token_hex(8)
-        writing = self.paths.batches / f".{key}.tmp"
+        writing, decided = self.paths.batches / f".{key}.tmp", self.paths.batches / key
         storage.make_dir(writing)
         try:
             for record in records:
                 storage.write_new(writing / record.name, record.as_bytes(), durable=True)
             storage.sync_dir(writing)
+            storage.move(writing, decided, durable=False)
+            storage.sync_dir(self.paths.batches)
         except BaseException:
+            if decided.is_dir():
+                storage.move(decided, writing, durable=False)
             storage.remove_tree(writing)
             raise
-        decided = self.paths.batches / key
-        storage.move(writing, decided, durable=False)
-        storage.sync_dir(self.paths.batches)
-        self._carry_through(decided)
+        try:
+            self._carry_through(decided)
+        except StorageError:
+            # Decided and durable: whoever takes the queue next carries on.
+            return
 
     def _carry_through(self, decided: Path) -> None:
         for name in list_records(decided):
@@ -274,7 +305,7 @@ class Queue:
         for folder, record in records:
             index.state.sequence += 1
             storage.write_in_place(
-                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence}, indent=2)
+                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
             )
             name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             moved = self.shift_locked(index, record, folder, "pending", name=name)
@@ -377,7 +408,7 @@ class Queue:
             storage.write_atomic(path, record.as_bytes())
             index.state.sequence += 1
             storage.write_in_place(
-                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence}, indent=2)
+                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
             )
             new_name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             storage.move(path, self.paths.pending / new_name)

@@ -211,6 +211,10 @@ class Runner:
         """Claim the next record; ``None`` when there is nothing to do."""
         while True:
             if not self._names:
+                if self._paths.batches.is_dir():
+                    # Its enqueuer may have ended after it was decided.
+                    self._lease.verify()
+                    self._files.write_status()
                 if not self._pending_poll.changed():
                     return None
                 self._names = list_records(self._paths.pending)[::-1]

@@ -59,7 +59,7 @@ class LaneFiles:
 
     def write_status(self) -> None:
         """Write ``loop.json`` with the queue's depth as it is now."""
-        with self.queue.locked():
+        with self.queue.locked(changing=False):
             pass
         self.status.write(self.queue.depth)
 

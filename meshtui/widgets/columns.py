@@ -144,7 +144,7 @@ COLUMNS: dict[Section, tuple[Column, ...]] = {
     "failed": (
         Column("status", _mark, 8, 3),
         _TITLE,
-        Column("why", _error, 12, 1, grows=9),
+        Column("why", _error, 24, 1, grows=9),
         Column("took", _took, 6, 4, right=True),
         Column("ago", _ended, 6, 2, right=True),
     ),
@@ -166,7 +166,7 @@ COLUMNS: dict[Section, tuple[Column, ...]] = {
     "quarantined": (
         Column("status", _mark, 13, 2),
         Column("file", _title, 16, 0, grows=3, cap=60),
-        Column("reason", _error, 14, 1, grows=9),
+        Column("reason", _error, 20, 1, grows=9),
     ),
 }
 

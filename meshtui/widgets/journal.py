@@ -49,6 +49,8 @@ class JournalLine(Painted):
             )  # fmt: skip
         for note in self.notes:
             entries.append((note.at, ((time_of_day(note.at) + " ", "muted"), (clean(note.text), note.look))))
+        # Of what happened at once, the last told comes first.
+        entries.reverse()
         entries.sort(key=lambda entry: -entry[0])
         if not entries:
             return ((("  no events yet", "muted"),),)

@@ -7,18 +7,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.cells import cell_len
 from textual.widgets._toast import Toast
 
 from meshtui.core.view import Attention, Detail, Event, Exit, LaneView, Row
 from meshtui.messages import Told
 from meshtui.text import clean, clean_lines, clean_output, cut_end, cut_middle, cut_start, fit, wrap
-from rich.cells import cell_len
 from tests.support.engine import FakeEngine
 from tests.support.pilot import console
 from tests.support.views import NOW, STALLED, lane
 
-MARKUP = ["[/", "[/foo]", "[true, false]", "[a=b]", "[bold]", "[@click=app.quit]x[/]", "$primary", "\\[x]", ":smile:"]
-CONTROL = ["\x1b]52;c;aGk=\x07", "\x1b]0;title\x07", "\x1b[2J\x1b[H", "a\rb", "\x9b31m", "\x00\x7f", "\u202egnp.exe", "\ud800"]
+MARKUP = ["[/", "[/foo]", "[true, false] [a=b] [bold]", "[@click=app.quit]x[/] $primary \\[x] :smile:"]
+CONTROL = [
+    "\x1b]52;c;aGk=\x07 \x1b]0;title\x07",
+    "\x1b[2J\x1b[H a\rb\tc",
+    "\x9b31m \x00\x7f \u202egnp.exe \ud800",
+]
 UNSAFE = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
@@ -30,7 +34,9 @@ def hostile(text: str) -> tuple[LaneView, FakeEngine]:
     )
     active = replace(base.active[0], envelope_id=text, story_id=text, phase=text, engine=text)
     stalled = replace(STALLED, envelope_id=text, story_id=text, phase=text, error=text)
-    item = Attention("parked", text, text, NOW, (Exit(text, text, "retry"), Exit("drop", "", "drop")), stalled.key)
+    item = Attention(
+        "parked", text, text, NOW, (Exit(text, text, "retry"), Exit("drop", "", "drop")), stalled.key
+    )
     view = replace(
         base,
         lane_id=text,
@@ -98,7 +104,9 @@ def test_output_shows_what_a_terminal_would_have_kept() -> None:
 
 
 @pytest.mark.parametrize("width", range(12))
-@pytest.mark.parametrize("text", ["", "plain", "日本語テキスト", "a日b本c語", "👩‍👩‍👧 family", "e\u0301e\u0301e\u0301"])
+@pytest.mark.parametrize(
+    "text", ["", "plain", "日本語テキスト", "a日b本c語", "👩‍👩‍👧 family", "e\u0301e\u0301e\u0301"]
+)
 def test_cutting_counts_cells(text: str, width: int) -> None:
     text = clean(text)
     for cut in (cut_end, cut_middle, cut_start):

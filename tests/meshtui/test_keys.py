@@ -15,6 +15,8 @@ from meshtui.screens.help import Help
 from meshtui.screens.lane import LaneScreen
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
+from meshtui.widgets.journal import JournalLine
+from meshtui.widgets.key_bar import KeyBar
 from meshtui.widgets.table import QueueTable
 from tests.support.engine import FakeEngine
 from tests.support.pilot import console
@@ -172,7 +174,7 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
         selected = it.lane.query_one(NeedsYou).selected
         assert selected is not None
         assert selected.subject == "US-012-tests"
-        assert it.lane.section == "failed"
+        assert it.section == "failed"
         assert it.lane.row is not None
         assert it.lane.row.envelope_id == "US-012-tests"
         await it.press("2")
@@ -180,7 +182,7 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
         await it.press("1")
         assert it.lane.query_one(DetailPane).part == "output"
         await it.press("escape", "n")
-        assert it.lane.section == "quarantined"
+        assert it.section == "quarantined"
         await it.press("1")
         await it.until(lambda: engine.calls[-1] == ("repair", QUARANTINED.key))
         await it.press("2")
@@ -194,13 +196,13 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
 
 async def test_sections_by_keys() -> None:
     async with console(lane(3, attention=4)) as it:
-        seen = [it.lane.section]
+        seen = [it.section]
         for _ in range(6):
             await it.press("l")
-            seen.append(it.lane.section)
+            seen.append(it.section)
         assert seen == ["pending", "active", "done", "failed", "stalled", "quarantined", "pending"]
         await it.press("h")
-        assert it.lane.section == "quarantined"
+        assert it.section == "quarantined"
 
 
 async def test_filter_is_live_and_dropped_by_escape() -> None:
@@ -237,13 +239,12 @@ async def test_details_by_keys() -> None:
 
 async def test_narrow_details_open_over_the_list() -> None:
     async with console(lane(3), size=(80, 24)) as it:
-        pane, queue = it.lane.query_one(DetailPane), it.lane.query_one("#queue")
-        assert not pane.display
+        assert not it.drawn("#detail")
         await it.press("enter")
-        assert pane.display
-        assert not queue.display
+        assert it.drawn("#detail")
+        assert not it.drawn("#queue")
         await it.press("escape")
-        assert queue.display
+        assert it.drawn("#queue")
         assert it.app.focused is it.lane.query_one(QueueTable)
 
 
@@ -313,7 +314,7 @@ async def test_mouse_selects_rows_tabs_exits_and_keys() -> None:
         tabs = next(index for index, line in enumerate(lines) if "pending 3" in line)
         await it.pilot.click(offset=(lines[tabs].index("done 41"), tabs))
         await it.pilot.pause()
-        assert it.lane.section == "done"
+        assert it.section == "done"
         exits = next(index for index, line in enumerate(lines) if "retry" in line)
         await it.pilot.click(offset=(lines[exits].index("retry"), exits))
         await it.until(lambda: engine.calls == [("answer", "US-014-backend", "retry", None, None)])
@@ -328,3 +329,47 @@ async def test_counts_alone_decide_what_is_offered() -> None:
         assert "kill" not in bar
         assert "interrupt" not in bar
         assert "start runner" in bar
+
+
+async def test_y_copies_the_id() -> None:
+    async with console(lane(3)) as it:
+        await it.press("y")
+        await it.until_shown("Copied US-015-plan")
+        assert it.app.clipboard == "US-015-plan"
+
+
+async def test_the_palette_cannot_quit_behind_the_question() -> None:
+    engine = FakeEngine(lane(3, running=False))
+    async with console(engine=engine) as it:
+        await it.press("s")
+        await it.until(lambda: it.lane.runner_here)
+        titles = {command.title for command in it.app.get_system_commands(it.app.screen)}
+        assert titles == {"Theme"}
+        await it.app.action_quit()
+        await it.until_shown("A runner lives in this console")
+
+
+async def test_warnings_of_the_lane_are_shown_once() -> None:
+    view = replace(lane(3), warnings=("US-1: left running and ended: [sleep]",))
+    async with console(view) as it:
+        await it.until_shown("US-1: left running and ended: [sleep]")
+        notes = len(it.lane.query_one(JournalLine).notes)
+        await it.show(replace(view, updated_at=1))
+        assert len(it.lane.query_one(JournalLine).notes) == notes
+
+
+async def test_hovering_an_exit_shows_its_command() -> None:
+    async with console(lane(3, attention=1)) as it:
+        lines = it.text().splitlines()
+        y = next(index for index, line in enumerate(lines) if "longer" in line)
+        await it.pilot.hover(offset=(lines[y].index("longer"), y))
+        tooltip = it.lane.query_one(NeedsYou).tooltip
+        assert str(tooltip) == "meshtui answer US-014-backend --retry --deadline-seconds 7200"
+        await it.pilot.hover(offset=(lines[-1].index("pause"), len(lines) - 1))
+        assert "claim nothing more" in str(it.lane.query_one(KeyBar).tooltip)
+
+
+async def test_opening_what_runs_shows_its_output() -> None:
+    async with console(lane(3)) as it:
+        await it.press("l", "enter")
+        assert it.lane.query_one(DetailPane).part == "output"

@@ -7,9 +7,10 @@ import threading
 import time
 
 from meshtui.core.errors import Held
+from meshtui.core.lane.receipts import PauseReceipt
 from meshtui.screens.lane import LaneScreen
 from meshtui.screens.leave import Leave
-from tests.support.engine import FakeEngine
+from tests.support.engine import FakeEngine, FakeRunner
 from tests.support.pilot import console
 from tests.support.views import lane
 
@@ -30,11 +31,12 @@ async def test_opening_and_closing_leaves_no_thread() -> None:
 async def test_leaving_is_bounded_while_everything_is_busy() -> None:
     release = threading.Event()
 
-    class Slow(FakeEngine):
-        pass
+    def pause() -> PauseReceipt:
+        release.wait(30)
+        return PauseReceipt(True)
 
-    engine = Slow(lane(3))
-    engine.the_operations.pause = lambda: release.wait(30)  # type: ignore[assignment,method-assign,return-value]
+    engine = FakeEngine(lane(3))
+    engine.the_operations.pause = pause  # type: ignore[method-assign]
     started = 0.0
     try:
         async with console(engine=engine) as it:
@@ -130,7 +132,7 @@ async def test_s_stops_a_runner_elsewhere_after_asking() -> None:
 
 async def test_a_runner_that_cannot_start_says_why() -> None:
     class Refusing(FakeEngine):
-        def runner(self, *, take_over: bool = False) -> object:  # type: ignore[override]
+        def runner(self, *, take_over: bool = False) -> FakeRunner:
             raise Held("another runner (pid 9) works the lane")
 
     async with console(engine=Refusing(lane(3, running=False))) as it:

@@ -65,7 +65,12 @@ class FakeOperations:
         return RequeueReceipt(envelope_id, 3, 3)
 
     def answer(
-        self, envelope_id: str, action: str, *, engine: str | None = None, deadline_seconds: float | None = None
+        self,
+        envelope_id: str,
+        action: str,
+        *,
+        engine: str | None = None,
+        deadline_seconds: float | None = None,
     ) -> AnswerReceipt:
         self._did("answer", envelope_id, action, engine, deadline_seconds)
         return AnswerReceipt(envelope_id, "drop" if action == "drop" else "retry")
@@ -123,7 +128,7 @@ class FakeReader:
         self.details = details
         self.asked: list[str] = []
 
-    def refresh(self) -> LaneView:
+    def refresh(self, *, budget: int = 500) -> LaneView:
         return self.view
 
     def detail(self, key: str) -> Detail | None:

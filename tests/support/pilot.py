@@ -10,10 +10,10 @@ from pathlib import Path
 from textual.pilot import Pilot
 
 from meshtui.app import MeshtuiApp
+from meshtui.bridge import Engine
 from meshtui.core.clock import Clock, ManualClock
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
-from meshtui.bridge import Engine
 from meshtui.messages import ViewChanged
 from meshtui.screens.lane import LaneScreen
 from tests.support.engine import FakeEngine
@@ -37,6 +37,15 @@ class Console:
             if isinstance(screen, LaneScreen):
                 return screen
         raise AssertionError("no lane screen")
+
+    @property
+    def section(self) -> str:
+        """The list that is shown."""
+        return str(self.lane.section)
+
+    def drawn(self, selector: str) -> bool:
+        """Whether a widget of the lane's screen takes part in the layout."""
+        return bool(self.lane.query_one(selector).display)
 
     def text(self) -> str:
         """Everything on the screen, as lines."""
@@ -83,7 +92,10 @@ async def console(
     if engine is None and view is not None:
         engine = FakeEngine(view)
     app = MeshtuiApp(
-        RunDir(run_dir or Path("/nowhere")), engine=engine, clock=clock or ManualClock(NOW), read_only=read_only
+        RunDir(run_dir or Path("/nowhere")),
+        engine=engine,
+        clock=clock or ManualClock(NOW),
+        read_only=read_only,
     )
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
         opened = Console(app, pilot)
