@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import click
 
 from meshtui.cli.options import has_terminal, json_option, run_dir_option
-from meshtui.cli.output import print_json, print_line, warn
+from meshtui.cli.output import flush, print_json, print_line, warn
 
 BY_SIGNAL = 130
 
@@ -120,5 +119,4 @@ def _say(event: str, subject: str, data: dict[str, Any]) -> None:
         if data.get(key)
     ]
     print_line(f"{event} {subject}" + (f": {', '.join(words)}" if words else ""))
-    if sys.stdout is not None:
-        sys.stdout.flush()
+    flush()

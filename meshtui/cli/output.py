@@ -55,3 +55,9 @@ def warn(lines: Iterable[str]) -> None:
     """Print warnings on stderr."""
     for line in lines:
         print(f"meshtui: warning: {plain_line(line)}", file=sys.stderr)
+
+
+def flush() -> None:
+    """Let whoever reads see what was printed so far."""
+    if sys.stdout is not None:
+        sys.stdout.flush()

@@ -47,7 +47,7 @@ class TestRoot:
         assert said.code == 0
         assert all(name in said.out for name in _COMMANDS)
 
-    @pytest.mark.parametrize("command", [name for name in _COMMANDS if name != "demo"])
+    @pytest.mark.parametrize("command", _COMMANDS)
     def test_every_command_has_help_and_json(self, command: str, cli: Cli) -> None:
         said = cli.raw(command, "--help")
         assert (said.code, said.err) == (0, "")
@@ -244,7 +244,7 @@ class TestEnqueue:
         assert words in said.complaint
 
     def test_stops(self, cli: Cli) -> None:
-        cli("stop", "--drain") if cli.run_dir.exists() else cli("enqueue", "-", stdin=b'{"kind":"stop","id":"s"}')
+        cli("enqueue", "-", stdin=b'{"kind":"stop","id":"s"}')
         said = cli("enqueue", "--prompt", "x")
         assert said.code == 2
         assert "after a stop (s)" in said.complaint
