@@ -432,7 +432,9 @@ def checked(envelopes: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str,
         try:
             envelope = validate_envelope(value)
             given = envelope.get("id")
-            envelope_id = f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
+            envelope_id = (
+                f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
+            )
         except InvalidInput as error:
             if len(envelopes) == 1:
                 raise

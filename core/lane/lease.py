@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from meshtui.core import identity, storage
 from meshtui.core.clock import Clock
@@ -92,7 +92,7 @@ class Lease:
             self._end_holder()
             self._lock.acquire(TAKE_OVER_GRACE_SECONDS)
         try:
-            mark = {STAND_IN: True} if stand_in else {}
+            mark: dict[str, Any] = {STAND_IN: True} if stand_in else {}
             if not dirlock.try_take(self._paths.runner_lock, self._clock, **mark):
                 if not take_over:
                     raise Held(self._refusal())

@@ -54,9 +54,7 @@ def lane(
         "until_idle": until_idle,
         "take_over": take_over,
     }
-    runner = open_runner(
-        where, **options, trust=trust, ask=None if as_json or not has_terminal() else _ask
-    )
+    runner = open_runner(where, **options, trust=trust, ask=None if as_json or not has_terminal() else _ask)
     if detach:
         runner.close()
         pid = start_detached(where, arguments=_arguments({**options, "trust": trust}))

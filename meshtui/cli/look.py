@@ -144,15 +144,19 @@ def logs(run_dir: Path, as_json: bool, subject: str, error_log: bool, tail: int 
     if tail is not None:
         follower.offset = follower.total
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    while True:
-        over = call.state() in ("ended", "lost")
-        while chunk := follower.read():
-            print_text(decoder.decode(chunk))
-        if over or not follow:
-            print_text(decoder.decode(b"", final=True))
-            return
-        flush()
-        call.wait(FOLLOW_SECONDS)
+    try:
+        while True:
+            over = call.state() in ("ended", "lost")
+            while chunk := follower.read():
+                print_text(decoder.decode(chunk))
+            if over or not follow:
+                print_text(decoder.decode(b"", final=True))
+                return
+            flush()
+            call.wait(FOLLOW_SECONDS)
+    finally:
+        follower.close()
+        call.close()
 
 
 def _tail_lines(path: Path, count: int) -> list[str]:

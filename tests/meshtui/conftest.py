@@ -6,18 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Cli
+from tests.support.cli import PROJECT, Cli
 
 
 @pytest.fixture
-def cli(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Cli]:
+def cli(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
     """The command line in an empty directory outside any repository, without a terminal."""
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
     for name in ("MESHTUI_RUN_DIR", "MESHTUI_PHASE_DEADLINE_SECONDS"):
         monkeypatch.delenv(name, raising=False)
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

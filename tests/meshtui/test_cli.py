@@ -83,16 +83,18 @@ class TestRoot:
         assert cli.raw("--run-dir", str(cli.run_dir / "missing"), "--headless").code == 3
 
 
-class TestMissingRunDirectory:
-    COMMANDS = [
-        ["interrupt"], ["restore"], ["withdraw", "a"], ["requeue", "a"], ["quarantine"],
-        ["quarantine", "list"], ["quarantine", "repair", "x"], ["quarantine", "drop", "x"],
-        ["answer", "a", "--retry"], ["stop"], ["stop", "--drain"], ["pause"], ["continue"],
-        ["kill", "--envelope", "a"], ["status"], ["events"], ["logs", "a"], ["wait", "a"],
-        ["wait", "lane"], ["prune"], ["doctor"],
-    ]  # fmt: skip
+EVERYTHING_ELSE = [
+    ["interrupt"], ["restore"], ["withdraw", "a"], ["requeue", "a"], ["quarantine"],
+    ["quarantine", "list"], ["quarantine", "repair", "x"], ["quarantine", "drop", "x"],
+    ["answer", "a", "--retry"], ["stop"], ["stop", "--drain"], ["pause"], ["continue"],
+    ["kill", "--envelope", "a"], ["status"], ["events"], ["logs", "a"], ["wait", "a"],
+    ["wait", "lane"], ["prune"], ["doctor"],
+]  # fmt: skip
+"""Every command that does not make a missing run directory."""
 
-    @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+
+class TestMissingRunDirectory:
+    @pytest.mark.parametrize("command", EVERYTHING_ELSE, ids=" ".join)
     @pytest.mark.parametrize("flag", [[], ["--json"]], ids=["text", "json"])
     def test_exits_3_and_makes_nothing(self, command: list[str], flag: list[str], cli: Cli) -> None:
         said = cli.raw(*command, "--run-dir", str(cli.run_dir), *flag)
@@ -103,11 +105,13 @@ class TestMissingRunDirectory:
             assert str(cli.run_dir) in said.complaint
         assert not cli.run_dir.exists()
 
-    @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+    @pytest.mark.parametrize("command", EVERYTHING_ELSE, ids=" ".join)
     def test_an_empty_directory_has_no_lane(self, command: list[str], cli: Cli) -> None:
         cli.run_dir.mkdir()
         said = cli.raw(*command, "--run-dir", str(cli.run_dir))
-        looks = command[0] in ("status", "events", "doctor", "prune", "quarantine", "wait") and len(command) < 3
+        looks = (
+            command[0] in ("status", "events", "doctor", "prune", "quarantine", "wait") and len(command) < 3
+        )
         if command == ["wait", "a"]:
             assert said.code == 3
         elif looks:
@@ -133,7 +137,14 @@ class TestEnqueue:
         assert (answer["position"], answer["queue_depth"]) == (1, 1)
         (path,) = (cli.run_dir / "loop" / "pending").iterdir()
         assert json.loads(path.read_text())["envelope"] == envelope(
-            "a", story_id="S", phase="p", engine="command", deadline_seconds=5, mode="single", fresh=True, label="l"
+            "a",
+            story_id="S",
+            phase="p",
+            engine="command",
+            deadline_seconds=5,
+            mode="single",
+            fresh=True,
+            label="l",
         )
 
     def test_it_makes_a_private_run_directory(self, cli: Cli) -> None:
@@ -287,7 +298,9 @@ class TestHostileIds:
         after = sorted(str(path) for path in tmp_path.rglob("*") if cli.run_dir not in path.parents)
         assert set(after) - set(outside) <= {str(cli.run_dir)}
 
-    @pytest.mark.parametrize("command", ["withdraw", "requeue", "answer --retry", "kill --envelope", "logs", "wait"])
+    @pytest.mark.parametrize(
+        "command", ["withdraw", "requeue", "answer --retry", "kill --envelope", "logs", "wait"]
+    )
     @pytest.mark.parametrize("envelope_id", ["", "../x", "\x1b]0;title\x07", "a\nb", "\udcff", "x" * 5000])
     def test_unknown_ones(self, command: str, envelope_id: str, cli: Cli) -> None:
         cli("enqueue", "--prompt", "x", "--id", "a")
@@ -309,7 +322,10 @@ class TestHostileIds:
 class TestQueueCommands:
     def test_words_for_people(self, cli: Cli) -> None:
         assert cli("enqueue", "--prompt", "x", "--id", "a").out == "queued a, 1 of 1 pending\n"
-        assert cli("enqueue", "--jsonl", "-", stdin=lines(envelope("b"))).out == "queued 1 envelopes; 2 pending\n"
+        assert (
+            cli("enqueue", "--jsonl", "-", stdin=lines(envelope("b"))).out
+            == "queued 1 envelopes; 2 pending\n"
+        )
         assert cli("withdraw", "b").out == "withdrawn b; 1 pending\n"
         assert cli("requeue", "b").out == "requeued b, 2 of 2 pending\n"
         assert cli("interrupt").out == "withdrawn 2: a, b\n"
@@ -348,7 +364,11 @@ class TestQueueCommands:
         assert said.code == 0
         assert f"{path.name} cannot be read and is in quarantine" in said.err
         where = ("--run-dir", str(cli.run_dir), "--json")
-        for arguments in (["quarantine", *where], ["quarantine", "list", *where], ["quarantine", *where, "list"]):
+        for arguments in (
+            ["quarantine", *where],
+            ["quarantine", "list", *where],
+            ["quarantine", *where, "list"],
+        ):
             (item,) = cli.raw(*arguments).json
             assert (item["name"], item["reason"]) == (path.name, "the file is empty")
         assert cli.json("status")["attention"][0]["kind"] == "quarantined"
@@ -418,7 +438,13 @@ class TestReadOnlyCommands:
             return sorted((str(path), path.stat().st_mtime_ns) for path in cli.run_dir.rglob("*"))
 
         before = state()
-        for command in (["status"], ["events"], ["quarantine"], ["wait", "a", "--for", "pending"], ["logs", "a"]):
+        for command in (
+            ["status"],
+            ["events"],
+            ["quarantine"],
+            ["wait", "a", "--for", "pending"],
+            ["logs", "a"],
+        ):
             cli.raw(*command, "--run-dir", str(cli.run_dir))
         cli.raw("--run-dir", str(cli.run_dir), "--headless", "--json")
         assert state() == before

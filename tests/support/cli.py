@@ -47,7 +47,9 @@ class Said:
 class Cli:
     """Runs commands on ``run_dir``, which is made by the first that makes one."""
 
-    def __init__(self, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(
+        self, root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         self.run_dir = root / "run"
         self._capsys = capsys
         self._monkeypatch = monkeypatch
