@@ -8,7 +8,7 @@ from pathlib import Path
 
 from meshtui.core import storage, strict_json
 from meshtui.core.clock import iso
-from meshtui.core.mesh.context import Checkpoints, MissionContext, Progress
+from meshtui.core.mesh.context import Checkpoints, LoopBlocked, MissionContext, Progress
 from meshtui.core.mesh.files import append_line, write_json
 from meshtui.core.mesh.gates import GateRunner
 from meshtui.core.mesh.paths import LoopPaths, relative
@@ -209,15 +209,17 @@ class Makers:
         return snapshot(place, base=base, message=message)
 
     def _take(self, place: Path, *, base: str | None = None, who: str = "maker-1") -> str:
-        """The commit of everything a maker changed; what cannot be part of one becomes a finding."""
+        """The commit of everything a maker changed."""
         found = self._snapshot(place, base or self._context.base)
-        self._note_lost(found, who)
+        self._note_lost(found, place, who)
         return found.commit
 
-    def _note_lost(self, found: Snapshot, who: str) -> None:
-        for folder in found.unsupported:
-            self._progress.findings.append(
-                f"{who} left {folder}, a repository of its own: that cannot be part of a change, add its files"
+    def _note_lost(self, found: Snapshot, place: Path, who: str) -> None:
+        if found.unsupported:
+            # The next reset would delete them.
+            raise LoopBlocked(
+                f"{who} left repositories of their own, which cannot be part of a change: "
+                f"{', '.join(found.unsupported)} in {place}; move them away, then resume"
             )
         for path in found.clashes:
             self._progress.findings.append(
@@ -230,7 +232,7 @@ class Makers:
         self._worktrees.reset(start)
         for number, (part, place) in enumerate(zip(parts, places, strict=True), 1):
             own = self._snapshot(place, start)
-            self._note_lost(own, f"maker-{number}")
+            self._note_lost(own, place, f"maker-{number}")
             for path in outside(own.change, part):
                 inside = not outside_scope(path, self._node.owner_scope)
                 where = "in a sibling's part" if inside else "outside the loop's scope"

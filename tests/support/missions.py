@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import io
+import json
 import os
+import signal
 import subprocess
 import threading
 import time
@@ -152,6 +156,19 @@ class Bench:
         write_json(self.paths.plan, made.as_json())
         return made
 
+    def configure(self) -> None:
+        """Write the configuration to the run directory, for commands."""
+        mesh = {"worktrees": str(self.worktrees), **self.config.get("mesh", {})}
+        tables = {"lane": {"engine": "command"}, "mesh": mesh}
+        for name, value in self.config.get("engines", {}).items():
+            tables[f"engines.{name}"] = value
+        for name, value in self.config.get("gates", {}).items():
+            tables[f"gates.{name}"] = value
+        lines = []
+        for name, table in tables.items():
+            lines += [f"[{name}]", *(f"{key} = {json.dumps(value)}" for key, value in table.items())]
+        self.run_dir.config.write_text("\n".join(lines) + "\n")
+
     def runner(self) -> MissionRunner:
         """A runner of the mission, not started."""
         config = self.settings()
@@ -239,6 +256,23 @@ class Running:
             raise self._error
         assert self._outcome is not None
         return self._outcome
+
+
+def meshtui(root: Path, *args: str, code: int = 0) -> Any:
+    """Run a command with --json in this process; the document it printed, or its error."""
+    from meshtui.cli import run
+
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    handlers = {number: signal.getsignal(number) for number in numbers}
+    out, err = io.StringIO(), io.StringIO()
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            found = run([args[0], "--run-dir", str(root), "--json", *args[1:]])
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+    assert found == code, (found, out.getvalue(), err.getvalue())
+    return json.loads(out.getvalue()) if out.getvalue().strip() else err.getvalue()
 
 
 def until(condition: Callable[[], object], limit: float = LIMIT) -> None:
