@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from meshtui.core.clock import Clock, iso
 from meshtui.core.lane.reader import LaneReader
+from meshtui.core.mesh.attention import mission_attention
+from meshtui.core.mesh.view import LoopView, MissionsReader, MissionView
 from meshtui.core.models.snapshot import (
     AttentionSnapshot,
     CountsSnapshot,
@@ -19,7 +21,7 @@ from meshtui.core.models.snapshot import (
     Snapshot,
 )
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import LaneView, Row
+from meshtui.core.view import Attention, LaneView, Row
 
 PENDING_ROWS = 1000
 NO_LIMIT = 1 << 40
@@ -62,6 +64,13 @@ def take_snapshot(root: Path, clock: Clock) -> Snapshot:
     if kind == "fleet":
         lanes = [_fleet_lane(path, clock) for path in lanes_in(root)]
         views = [view for _, view in lanes]
+        beside = [
+            item
+            for path in lanes_in(root)
+            for item in _items(
+                mission_attention(MissionsReader(RunDir(path), clock=clock).refresh(), RunDir(path))
+            )
+        ]
         return Snapshot(
             run_dir=str(root),
             kind="fleet",
@@ -69,9 +78,11 @@ def take_snapshot(root: Path, clock: Clock) -> Snapshot:
             lane=None,
             queue=None,
             lanes=[lane for lane, _ in lanes],
-            attention=[item for view in views for item in _attention(view)],
+            attention=[*(item for view in views for item in _items(view.attention)), *beside],
         )
-    return snapshot_of(read_view(RunDir(root), clock, history=False), clock.now_ms(), kind=kind)
+    run_dir = RunDir(root)
+    missions = MissionsReader(run_dir, clock=clock).refresh()
+    return snapshot_of(read_view(run_dir, clock, history=False), clock.now_ms(), kind=kind, missions=missions)
 
 
 def _fleet_lane(path: Path, clock: Clock) -> tuple[FleetLaneSnapshot, LaneView]:
@@ -81,7 +92,9 @@ def _fleet_lane(path: Path, clock: Clock) -> tuple[FleetLaneSnapshot, LaneView]:
     return FleetLaneSnapshot(run_dir=str(path), lane=lane, counts=counts), view
 
 
-def snapshot_of(view: LaneView, now_ms: int, *, kind: Kind = "lane") -> Snapshot:
+def snapshot_of(
+    view: LaneView, now_ms: int, *, kind: Kind = "lane", missions: tuple[MissionView, ...] = ()
+) -> Snapshot:
     """``view`` as the document of the contract, at time ``now_ms``."""
     return Snapshot(
         run_dir=str(view.run_dir),
@@ -89,9 +102,51 @@ def snapshot_of(view: LaneView, now_ms: int, *, kind: Kind = "lane") -> Snapshot
         taken_at=iso(now_ms),
         lane=_lane(view, now_ms) if view.exists else None,
         queue=_queue(view) if view.exists else None,
-        attention=_attention(view),
-        warnings=list(view.warnings),
+        missions=[_mission(mission) for mission in missions],
+        attention=_items((*view.attention, *mission_attention(missions, RunDir(view.run_dir)))),
+        warnings=[*view.warnings, *(text for mission in missions for text in mission.problems)],
     )
+
+
+def _mission(mission: MissionView) -> dict[str, Any]:
+    return {
+        "mission_id": mission.mission_id,
+        "request": mission.request,
+        "ok": mission.ok,
+        "state": mission.state,
+        "branch": mission.branch,
+        "runner": {"alive": mission.runner.alive, "pid": mission.runner.pid, "host": mission.runner.host},
+        "loops": [_loop(loop) for loop in mission.loops],
+        "graph_proof": mission.graph_proof,
+    }
+
+
+def _loop(loop: LoopView) -> dict[str, Any]:
+    return {
+        "loop_id": loop.loop_id,
+        "title": loop.title,
+        "status": loop.status,
+        "phase": loop.phase,
+        "iteration": loop.iteration,
+        "level": loop.level,
+        "risk": loop.risk,
+        "route": loop.route,
+        "owner_scope": {"files": list(loop.files), "directories": list(loop.directories)},
+        "workers": {"maker": loop.makers, "checker": loop.checkers, "active": len(loop.active)},
+        "gates": {
+            "selected": list(loop.gates_selected),
+            "passed": list(loop.gates_passed),
+            "failed": list(loop.gates_failed),
+            "skipped": list(loop.gates_skipped),
+        },
+        "budget": {"used": dict(loop.used), "max": dict(loop.budget)},
+        "changed_files": list(loop.changed_files),
+        "blockers": list(loop.blockers),
+        "worktree": loop.worktree,
+        "dependencies": list(loop.dependencies),
+        "started_at": _time(loop.started_at),
+        "updated_at": _time(loop.updated_at),
+    }
 
 
 def _lane(view: LaneView, now_ms: int) -> LaneSnapshot:
@@ -153,7 +208,7 @@ def _row(row: Row, position: int | None) -> RowSnapshot:
     )
 
 
-def _attention(view: LaneView) -> list[AttentionSnapshot]:
+def _items(items: tuple[Attention, ...]) -> list[AttentionSnapshot]:
     return [
         AttentionSnapshot(
             kind=item.kind,
@@ -162,7 +217,7 @@ def _attention(view: LaneView) -> list[AttentionSnapshot]:
             since=_time(item.since),
             exits=[ExitSnapshot(label=way.label, command=way.command) for way in item.exits],
         )
-        for item in view.attention
+        for item in items
     ]
 
 

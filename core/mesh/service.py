@@ -21,6 +21,7 @@ from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json
 from meshtui.core.mesh.integration import ARBITER
 from meshtui.core.mesh.mission import MissionOptions, MissionOutcome, MissionRunner, worktrees_of
 from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.places import mission_places
 from meshtui.core.mesh.planner import PlanRequest, plan
 from meshtui.core.mesh.validate import check_plan
 from meshtui.core.models.mesh import ENDED, Handoff, Parallelism, Plan, is_mesh_id
@@ -45,25 +46,20 @@ class PlanOptions:
 
 
 def missions_in(run_dir: RunDir) -> list[str]:
-    """The missions of a run directory, oldest first."""
-    try:
-        names = [path.name for path in run_dir.missions.iterdir() if is_mesh_id(path.name)]
-    except FileNotFoundError:
-        return []
-    found = [(MissionPaths.of(run_dir, name), name) for name in names]
-    known = [(paths.plan.stat().st_mtime_ns, name) for paths, name in found if paths.plan.is_file()]
-    return [name for _, name in sorted(known)]
+    """The missions of a directory, its repository's of another tool among them, oldest first."""
+    return [paths.mission_id for paths in mission_places(run_dir)]
 
 
 def find_mission(run_dir: RunDir, name: str) -> MissionPaths:
     """The mission called ``name``; ``latest`` is the newest. Raises :class:`NotFound`."""
-    missions = missions_in(run_dir)
-    if name == "latest" and missions:
-        return MissionPaths.of(run_dir, missions[-1])
-    if name in missions:
-        return MissionPaths.of(run_dir, name)
-    known = f"; there are: {', '.join(missions[-5:])}" if missions else ""
-    raise NotFound(f"no mission {name!r} in {run_dir.root}{known}")
+    places = mission_places(run_dir)
+    if name == "latest" and places:
+        return places[-1]
+    for paths in places:
+        if paths.mission_id == name:
+            return paths
+    names = ", ".join(paths.mission_id for paths in places[-5:])
+    raise NotFound(f"no mission {name!r} in {run_dir.root}" + (f"; there are: {names}" if names else ""))
 
 
 def repository(run_dir: RunDir, asked: Path | None) -> Path:

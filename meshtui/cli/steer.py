@@ -212,12 +212,12 @@ def _kill_loops(run: RunDir, loop: str, mission: str | None, as_json: bool) -> i
 def _missions_of(run: RunDir, loop: str, mission: str | None) -> list[MissionPaths]:
     """The missions a kill is for; exit 3 where none has the loop, 2 where several do."""
     from meshtui.core.mesh.files import load_plan
-    from meshtui.core.mesh.paths import MissionPaths
-    from meshtui.core.mesh.service import find_mission, missions_in, open_loops
+    from meshtui.core.mesh.places import mission_places
+    from meshtui.core.mesh.service import find_mission, open_loops
 
     if mission is not None:
         return [find_mission(run, mission)]
-    found = [MissionPaths.of(run, name) for name in missions_in(run)]
+    found = mission_places(run)
     if loop == "all":
         if not found:
             raise NotFound(f"no mission in {run.root}; a phase is ended with: meshtui kill --envelope ID")

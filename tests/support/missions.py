@@ -205,7 +205,7 @@ class Bench:
 
     def verify(self) -> Verifier:
         """The verifier, after it has looked at the whole mission."""
-        verifier = Verifier(self.run_dir, MISSION)
+        verifier = Verifier(self.run_dir, self.paths)
         verifier.mission()
         return verifier
 
