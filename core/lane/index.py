@@ -300,8 +300,8 @@ class Index:
                 have = storage.read_bytes(shard)
             except FileNotFoundError:
                 have = b""
-            if missing := sorted(ids - set(have.split(b"\n"))):
-                # A full disk may have cut the last line.
+            # A full disk may have cut the last line.
+            if missing := sorted(ids - set(have.split(b"\n")[:-1])):
                 block = b"" if have.endswith(b"\n") or not have else b"\n"
                 storage.append(shard, block + b"".join(item + b"\n" for item in missing))
 

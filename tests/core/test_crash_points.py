@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -32,7 +31,6 @@ from tests.support.lanes import (
     park_first,
     pending_ids,
     phase,
-    quick_folder,
     result_of,
     results,
     run_until_idle,
@@ -301,17 +299,6 @@ CASES = [
     ),
 ]
 by_name = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-
-
-@pytest.fixture
-def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder of this test's, in memory where the system has such a place."""
-    memory = quick_folder()
-    if memory is None:
-        yield tmp_path
-        return
-    with TemporaryDirectory(dir=memory) as folder:
-        yield Path(folder)
 
 
 class Shelf:

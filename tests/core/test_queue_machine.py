@@ -19,7 +19,6 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.lane.index import list_records
-from meshtui.core.lane.lane import Lane
 from meshtui.core.lane.queue import Queue
 from meshtui.core.lane.settle import Settler
 from meshtui.core.models.names import RecordName, folded, safe_id, safe_of
@@ -442,7 +441,7 @@ class QueueMachine(RuleBasedStateMachine):
         try:
             known = json.loads(self.paths.sequence.read_bytes())["sequence"]
             last = max(last, known if type(known) is int and known < 10**15 else 0)
-        except (OSError, ValueError, TypeError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             pass  # They count anew from the names.
         name = str(RecordName.new(last + 1, 1_796_083_330_000, envelope_id))
         record = Record.new(name, envelope_id, AT, {"kind": "phase", "prompt": "theirs"})
