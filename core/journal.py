@@ -7,6 +7,7 @@ with them when it starts.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -22,11 +23,12 @@ MAX_LINE = 1 << 18
 
 
 class Journal:
-    """Appends to one run directory's journal; safe for any number of processes."""
+    """Appends to one run directory's journal; safe for any number of processes and threads."""
 
     def __init__(self, run_dir: RunDir, clock: Clock) -> None:
         self._path = run_dir.events
-        self._lock = storage.OsLock(run_dir.events_flock, what="the journal")
+        self._flock = run_dir.events_flock
+        self._threads = threading.Lock()
         self._clock = clock
         self._known: tuple[int, int] | None = None
 
@@ -36,7 +38,7 @@ class Journal:
 
     def append_many(self, events: list[tuple[str, str, Mapping[str, Any]]]) -> int:
         """Write several events with one write and return the last ``seq``."""
-        with self._lock:
+        with self._threads, storage.OsLock(self._flock, what="the journal"):
             size, seq, torn = self._last()
             now = iso(self._clock.now_ms())
             lines = []

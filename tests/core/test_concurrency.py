@@ -62,40 +62,34 @@ def test_twenty_processes_enqueue_and_claim_two_hundred_each(quick_path: Path) -
     """Every sequence is given once, every envelope is claimed once, in order where one claims."""
     run_dir, _ = new_lane(quick_path / "run")
     files_of(run_dir)
-    enqueuers, claimers, each = 16, 4, 200
-    total = enqueuers * each
-    done = FORK.Event()
+    processes, each = 20, 200
+    total = processes * each
 
-    def enqueue(number: int) -> None:
-        lane = Lane(run_dir)
+    def work(number: int) -> None:
+        lane, queue = Lane(run_dir), Queue(run_dir.lane, SystemClock())
+        log = os.open(quick_path / f"claimed-{number}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
+
+        def claim(most: int) -> int:
+            names = list_records(run_dir.lane.pending)[:most]
+            for name in names:
+                record = queue.claim(name)
+                if record is not None:
+                    os.write(log, f"{record.envelope_id}\n".encode())
+            return len(names)
+
         for turn in range(0, each, 4):
             if turn % 8:
                 lane.enqueue_many([phase(f"{number}-{turn + more}") for more in range(4)])
             else:
                 for more in range(4):
                     lane.enqueue(phase(f"{number}-{turn + more}"))
+            claim(4)
+        while claim(100):
+            pass
 
-    def claim(number: int) -> None:
-        queue = Queue(run_dir.lane, SystemClock())
-        log = os.open(quick_path / f"claimed-{number}", os.O_CREAT | os.O_WRONLY | os.O_APPEND)
-        while True:
-            last = done.is_set()
-            names = list_records(run_dir.lane.pending)
-            for name in names:
-                record = queue.claim(name)
-                if record is not None:
-                    os.write(log, f"{record.envelope_id}\n".encode())
-            if last and not names:
-                return
-            time.sleep(0.001)
-
-    workers = forked(enqueue, enqueuers)
-    takers = forked(claim, claimers)
-    joined(workers)
-    done.set()
-    joined(takers)
+    joined(forked(work, processes))
     claimed = [
-        line for number in range(claimers) for line in (quick_path / f"claimed-{number}").read_text().split()
+        line for number in range(processes) for line in (quick_path / f"claimed-{number}").read_text().split()
     ]
     assert Counter(claimed) == Counter(
         f"{number}-{turn}" for number in range(enqueuers) for turn in range(each)
