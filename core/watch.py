@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
-from meshtui.core.errors import MeshtuiError
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
 
@@ -24,7 +23,13 @@ FollowMode = Literal["watching", "polling"]
 FORCE_POLLING = "MESHTUI_FORCE_POLLING"
 """Environment variable: poll although notifications could be had."""
 
-STEP_MS = 8
+START_SECONDS = 0.15
+"""How long watching waits at the start, so that the first view is drawn without a rival."""
+FIRST_FILES = 80
+"""How many files are read for the first view: about a screenful."""
+FILES = 500
+"""How many files are read for each further one."""
+STEP_MS = 5
 """How long a change waits for others that belong to it."""
 DEBOUNCE_MS = 60
 """How long a burst of changes is gathered at most."""
@@ -43,8 +48,8 @@ _log = logging.getLogger(__name__)
 class Reader(Protocol):
     """What makes the views; called from one thread only."""
 
-    def refresh(self) -> LaneView:
-        """The newest view; ``complete`` is false while there is more to read."""
+    def refresh(self, *, budget: int) -> LaneView:
+        """The newest view after at most ``budget`` files; ``complete`` is false while there is more to read."""
         ...
 
 
@@ -154,6 +159,7 @@ class Watcher:
 
     def _run(self) -> None:
         self._refresh()
+        self._wait(START_SECONDS)
         while not self._stop.is_set():
             if self._forced:
                 self._report("polling", "asked for by the environment")
@@ -226,19 +232,22 @@ class Watcher:
         """Hand on the newest view, and those after it until nothing is left to read."""
         while not self._stop.is_set():
             try:
-                view = self._reader.refresh()
-            except (OSError, ValueError, MeshtuiError) as error:
+                view = self._reader.refresh(budget=FIRST_FILES if self._last is None else FILES)
+            except Exception as error:  # noqa: BLE001 - reported; following goes on
                 text = f"cannot read {self._run_dir.root.name}: {error}"
                 if text != self._problem:
                     self._problem = text
                     self._on_problem(text)
                 return
             self._problem = None
+            first = self._last is None
             if view is not self._last:
                 self._last = view
                 self._on_view(view)
             if view.complete:
                 return
+            if first:
+                self._stop.wait(START_SECONDS)
 
     def _report(self, mode: FollowMode, reason: str | None) -> None:
         if self._mode != (mode, reason):

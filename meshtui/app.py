@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from pathlib import Path, PurePath
-from typing import ClassVar
+from collections.abc import Iterable
+from pathlib import PurePath
+from typing import Any, ClassVar
 
 from rich.text import Text
-from textual.app import App
+from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
+from textual.screen import Screen
 
 from meshtui.bridge import Bridge, Ending, Engine
 from meshtui.commands import LaneCommands
@@ -19,19 +21,13 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
 from meshtui.screens.lane import LaneScreen
 from meshtui.text import clean
-from meshtui.theme import THEMES, VARIABLES
-
-STYLES = Path(__file__).parent / "styles"
+from meshtui.theme import STYLES, THEMES, fallbacks
 
 
 class MeshtuiApp(App[int], inherit_bindings=False):
     """Shows one lane, followed live, or still as a picture where there is no engine."""
 
-    CSS_PATH: ClassVar[list[str | PurePath]] = [
-        STYLES / "base.tcss",
-        STYLES / "lane.tcss",
-        STYLES / "modals.tcss",
-    ]
+    CSS_PATH: ClassVar[list[str | PurePath]] = [STYLES / "base.tcss", STYLES / "lane.tcss"]
     TITLE = "meshtui"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (70, "-medium"), (100, "-wide")]  # noqa: RUF012
     VERTICAL_BREAKPOINTS = [(0, "-flat"), (8, "-low"), (16, "-normal"), (20, "-high"), (34, "-tall")]  # noqa: RUF012
@@ -50,6 +46,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         view: LaneView | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
+        work: bool = False,
         still: bool = False,
         driver_class: type[Driver] | None = None,
     ) -> None:
@@ -59,6 +56,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         self.bridge: Bridge | None = None
         self._engine = engine
         self._read_only = read_only
+        self._work = work
         self.still = still
         """Whether this is a picture: nothing moves, blinks or ticks."""
         self._view = view
@@ -66,7 +64,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         """What to say once the terminal is back."""
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
-        return VARIABLES
+        return fallbacks(self.current_theme)
 
     def get_default_screen(self) -> LaneScreen:
         return LaneScreen(self._view, read_only=self._read_only)
@@ -83,6 +81,8 @@ class MeshtuiApp(App[int], inherit_bindings=False):
             if isinstance(screen, LaneScreen):
                 screen.bridge = self.bridge
             self.bridge.start()
+            if self._work:
+                self.bridge.start_runner()
         if not self.is_headless:
             self._handle_signals()
 
@@ -107,6 +107,15 @@ class MeshtuiApp(App[int], inherit_bindings=False):
             self.exit(130, return_code=130)
             return
         self.bridge.end_runner(how, lambda _ended, _text: self.call_from_thread(self.exit, 130, 130))
+
+    def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
+        """What the palette offers beside the commands: only the choice of colours."""
+        return (command for command in super().get_system_commands(screen) if command.title == "Theme")
+
+    async def action_quit(self) -> None:
+        """Leave as ``q`` does, whoever asks."""
+        if isinstance(self.screen, LaneScreen):
+            self.screen.action_quit()
 
     def action_explain_quit(self) -> None:
         """Say how to leave; never leaves by surprise."""

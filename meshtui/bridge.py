@@ -34,7 +34,7 @@ END_SECONDS = 20.0
 class Reader(Protocol):
     """Makes views and details of a lane."""
 
-    def refresh(self) -> LaneView: ...
+    def refresh(self, *, budget: int = 500) -> LaneView: ...
 
     def detail(self, key: str) -> Detail | None: ...
 
@@ -155,21 +155,36 @@ class Bridge:
         self._ending: Ending | None = None
 
     def _post(self, message: Message) -> None:
-        if not self._closed:
+        if self._closed:
+            return
+        try:
             self._sink(message)
+        except RuntimeError:
+            # The loop ended between the check and the post: there is nobody left to tell.
+            self._closed = True
+
+    def _failed(self, error: Exception) -> None:
+        """Tell of a failure; one that nobody foresaw is named by its kind, too."""
+        foreseen = isinstance(error, (MeshtuiError, OSError))
+        self._post(Told(str(error) if foreseen else f"{type(error).__name__}: {error}", "error"))
 
     def start(self) -> None:
         """Follow the run directory."""
         self._watcher.start()
 
     def close(self, timeout: float = 3.0) -> bool:
-        """End every thread but a runner's; whether all ended within ``timeout`` seconds."""
+        """End every thread; whether all ended within ``timeout`` seconds.
+
+        A runner that still lives lets go of its call, which the next one adopts.
+        """
         self._closed = True
+        self._ending = self._ending or "let go"
+        self._request(self._ending)
         until = time.monotonic() + timeout
         ended = self._watcher.stop(timeout)
         ended = self._inspector.stop(max(0.1, until - time.monotonic())) and ended
         with self._lock:
-            working = list(self._working)
+            working = [*self._working, *([self._runner_thread] if self._runner_thread is not None else [])]
         for thread in working:
             thread.join(max(0.0, until - time.monotonic()))
             ended = ended and not thread.is_alive()
@@ -202,8 +217,8 @@ class Bridge:
             try:
                 text, severity = told(work(self._engine.operations(create=create)))
                 self._post(Told(text, severity))
-            except (MeshtuiError, OSError, ValueError) as error:
-                self._post(Told(str(error), "error"))
+            except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
+                self._failed(error)
             finally:
                 with self._lock:
                     self._working.discard(threading.current_thread())
@@ -242,8 +257,8 @@ class Bridge:
                 self._request(self._ending)
             text, severity = outcome_text(self._runner.run())
             self._post(Told(text, severity))
-        except (MeshtuiError, OSError, ValueError) as error:
-            self._post(Told(str(error), "error"))
+        except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
+            self._failed(error)
         finally:
             self._runner = None
             self._post(RunnerChanged(False))
@@ -288,7 +303,7 @@ class Bridge:
                     finished(True, f"Handed over: runner {pid} carries the lane on.")
                 else:
                     finished(True, "The runner ended; its active phase is back in the queue.")
-            except (MeshtuiError, OSError, ValueError) as error:
+            except Exception as error:  # noqa: BLE001 - shown by who asked
                 finished(False, str(error))
             finally:
                 with self._lock:

@@ -148,6 +148,7 @@ COMMANDS: tuple[Command, ...] = (
         "requeue", "r", "requeue", "Queue the selected envelope once more, at the end",
         group="Selected", title="Requeue the selected envelope", bar=4, writes=True, refusal=_when_row_over,
     ),
+    Command("copy", "y", "copy id", "Copy the id of the selected envelope", group="Selected", title="Copy the selected id"),
     Command("open", "enter", "open", "Open the details of the selected envelope", group="Selected", scope="table"),
     Command("next_attention", "n", "next", "Go to the next thing that needs you", group="Needs you"),
     *(

@@ -2,9 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from meshtui.core.errors import InvalidInput
+
+
+def require_terminal(run_dir: Path) -> None:
+    """Raise :class:`InvalidInput`, naming the other way, where the console cannot be drawn."""
+    instead = f"for one frame without it: meshtui --run-dir {run_dir} --headless --screenshot frame.svg"
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise InvalidInput(f"the console needs a terminal on standard input and output; {instead}")
+    if os.environ.get("TERM", "") in ("", "dumb"):
+        raise InvalidInput(f"the terminal (TERM={os.environ.get('TERM', '')}) cannot place text; {instead}")
 
 
 def run_console(
@@ -15,13 +28,12 @@ def run_console(
     runner_options: Mapping[str, Any] | None = None,
     detach_arguments: Sequence[str] = (),
 ) -> int:
-    """Show the lane of ``run_dir`` until the operator leaves; the exit code.
+    """Show the lane of ``run_dir`` until the operator leaves; the exit code, 130 after a signal.
 
     ``runner_options`` and ``detach_arguments`` say how a runner started from the console works; see
-    :class:`meshtui.bridge.LaneEngine`. Needs a terminal on standard input and output.
+    :class:`meshtui.bridge.LaneEngine`. Raises :class:`InvalidInput` where there is no terminal.
     """
-    import os
-
+    require_terminal(run_dir)
     if no_color:
         os.environ["NO_COLOR"] = "1"
 

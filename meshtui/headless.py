@@ -8,14 +8,19 @@ from collections.abc import Callable
 from pathlib import Path
 
 from rich.console import Console
+from textual.pilot import Pilot
+from textual.strip import Strip
 
 from meshtui.core.clock import ManualClock
+from meshtui.core.errors import InvalidInput
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import SECTIONS, Detail, LaneView
-from meshtui.messages import DetailRead, OutputRead
+from meshtui.messages import OutputRead
 
-SCREENS = ("lane", *SECTIONS, "envelope", "output", "result", "handoff", "help", "enqueue")
+DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
+SCREENS = ("lane", *SECTIONS, "envelope", "output", "result", "handoff", *DIALOGS)
 """What can be drawn: the lane as it opens, one of its lists, one part of the details, a dialog."""
+SETTLE_LIMIT = 50
 
 
 def render_svg(
@@ -33,6 +38,8 @@ def render_svg(
     is one of :data:`SCREENS`; ``select`` names a record to select by its key. Must not be called from
     within a running event loop.
     """
+    if screen is not None and screen not in SCREENS:
+        raise InvalidInput(f"no screen {screen!r}; one of: {', '.join(SCREENS)}", field="screen")
     view, read = _read(source, now_ms) if isinstance(source, Path) else (source, detail)
     return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select))
 
@@ -64,7 +71,7 @@ async def _draw(
     app = MeshtuiApp(RunDir(view.run_dir), view=view, clock=ManualClock(now_ms), still=True)
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
-        await pilot.pause()
+        await _settle(pilot)
         lane = app.screen
         assert isinstance(lane, LaneScreen)
         for section in SECTIONS:
@@ -72,22 +79,33 @@ async def _draw(
                 lane.show_section(section)
         if select is not None:
             lane.show_key(select)
-        await pilot.pause()
-        row = lane.query_one(QueueTable).selected
+        await _settle(pilot)
+        row, pane = lane.query_one(QueueTable).selected, lane.query_one(DetailPane)
         if row is not None and detail is not None:
             found = detail(row.key)
-            lane.post_message(DetailRead(row.key, found))
+            pane.show_detail(row.key, found)
             if found is not None and found.call is not None:
                 live = found.call.state in ("starting", "running")
-                lane.post_message(OutputRead(row.key, output_lines(found.call), fresh=True, live=live))
+                pane.show_output(OutputRead(row.key, output_lines(found.call), fresh=True, live=live))
         for part in PARTS:
             if part == screen:
-                lane.query_one(DetailPane).choose(part)
+                pane.choose(part)
                 lane.add_class("-detail-open")
-        if screen in ("help", "enqueue"):
+        if screen in DIALOGS:
             await lane.run_action(screen)
-        await pilot.pause()
+        await _settle(pilot)
         return picture(app, size)
+
+
+async def _settle(pilot: Pilot[int]) -> None:
+    """Wait until what is shown stays the same, however slow the machine."""
+    before: list[Strip] | None = None
+    for _ in range(SETTLE_LIMIT):
+        await pilot.pause()
+        shown = pilot.app.screen._compositor.render_strips()
+        if shown == before:
+            return
+        before = shown
 
 
 def picture(app: object, size: tuple[int, int]) -> str:

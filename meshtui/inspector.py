@@ -10,7 +10,6 @@ from typing import Protocol
 
 from textual.message import Message
 
-from meshtui.core.errors import MeshtuiError
 from meshtui.core.view import CallView, Detail
 from meshtui.messages import DetailRead, OutputRead
 from meshtui.text import clean_output
@@ -90,8 +89,8 @@ class Inspector:
     def _detail(self, key: str) -> Detail | None:
         try:
             detail = self._read(key)
-        except (OSError, ValueError, MeshtuiError) as error:
-            self._post(DetailRead(key, None, str(error)))
+        except Exception as error:  # noqa: BLE001 - shown; the thread goes on with the next record
+            self._post(DetailRead(key, None, f"cannot read {key}: {error}"))
             return None
         self._post(DetailRead(key, detail))
         return detail

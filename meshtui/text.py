@@ -30,8 +30,8 @@ _ESCAPES = re.compile(
 
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
-    if code in (0xFE0E, 0xFE0F):
-        return ""  # Terminals disagree about the width of what these select.
+    if code in (0x200D, 0xFE0E, 0xFE0F):
+        return ""  # Terminals disagree about the width of what these join or select.
     if match[0] in "\t\n\r\u2028\u2029":
         return " "
     if code < 0x20:

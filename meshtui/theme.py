@@ -2,23 +2,59 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+from textual.color import Color
 from textual.theme import Theme
 
-VARIABLES = {
-    "status-run": "$primary",
-    "status-ok": "$success",
-    "status-warn": "$warning",
-    "status-bad": "$error",
-    "status-idle": "$foreground-muted",
-    "quiet": "$foreground-muted",
-    "line": "$panel",
-    "line-focus": "$primary",
-    "select": "$primary 30%",
-    "select-blur": "$panel",
-    "head": "$panel",
-    "cap": "$primary 40%",
+STYLES = Path(__file__).parent / "styles"
+"""Where the style sheets are."""
+MODALS = STYLES / "modals.tcss"
+"""Read when the first question is asked."""
+
+_ANSI = {
+    "status-run": "ansi_blue",
+    "status-ok": "ansi_green",
+    "status-warn": "ansi_yellow",
+    "status-bad": "ansi_red",
+    "status-idle": "ansi_bright_black",
+    "quiet": "ansi_bright_black",
+    "line": "ansi_bright_black",
+    "line-focus": "ansi_blue",
+    "select": "ansi_blue",
+    "select-blur": "ansi_bright_black",
+    "head": "ansi_default",
+    "cap": "ansi_blue",
 }
-"""Defaults for themes that do not define them."""
+
+
+def fallbacks(theme: Theme) -> dict[str, str]:
+    """The console's own variables for a ``theme`` that does not define them, from its colours."""
+    if theme.ansi:
+        return _ANSI
+    colors = theme.to_color_system().generate()
+    background, foreground, primary = (
+        Color.parse(colors[name]) for name in ("background", "foreground", "primary")
+    )
+
+    def over(color: Color, part: float) -> str:
+        return background.blend(color, part).hex
+
+    return {
+        "status-run": colors["primary"],
+        "status-ok": colors["success"],
+        "status-warn": colors["warning"],
+        "status-bad": colors["error"],
+        "status-idle": over(foreground, 0.65),
+        "quiet": over(foreground, 0.65),
+        "line": over(foreground, 0.3),
+        "line-focus": colors["primary"],
+        "select": over(primary, 0.3),
+        "select-blur": over(foreground, 0.1),
+        "head": over(foreground, 0.06),
+        "cap": over(primary, 0.4),
+    }
+
 
 DARK = Theme(
     name="meshtui",

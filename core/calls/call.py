@@ -21,10 +21,10 @@ from typing import Any, Literal, Protocol
 from meshtui.core import identity, storage, strict_json
 from meshtui.core.calls import wrapper
 from meshtui.core.calls.ending import GRACE, WRAPPER, Ender, EndReport
-from meshtui.core.calls.processes import Circle, Member, find, no_wrap_since, started_ms
+from meshtui.core.calls.processes import Circle, Member, find, started_ms
 from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallSpec
 from meshtui.core.clock import Clock, SystemClock, from_iso, iso
-from meshtui.core.errors import InvalidInput, WorkFailed
+from meshtui.core.errors import InvalidInput, StorageError, WorkFailed
 from meshtui.core.identity import ProcessIdentity
 from meshtui.core.run_dir import RunDir
 
@@ -32,11 +32,10 @@ CallState = Literal["starting", "running", "ended", "lost"]
 EndReason = Literal["deadline", "killed", "stopped", "budget", "limit", "output"]
 
 _CALL_ID = re.compile(r"\d{1,20}-[A-Za-z0-9._-]{0,80}-(?:run|maker|checker|arbiter|gate)-[0-9a-f]{8}")
-_SHORT_LIFE = 0.25
-"""Seconds in which process numbers cannot have gone all the way round."""
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 _READ_LIMIT = 1 << 16
+_LOOKS = 50
 
 
 class Wakeable(Protocol):
@@ -70,7 +69,6 @@ class Call:
         self.folder = folder
         self._clock = clock
         self._pid: int | None = None
-        self._began: float | None = None
         self._pidfd: int | None = None
         self._watchable = True
 
@@ -172,7 +170,7 @@ class Call:
 
     def exit(self) -> CallExit | None:
         """How the program ended; ``None`` while it runs, and where that is not known."""
-        value = _read(self.exit_path)
+        value = _read(self.exit_path) or _read(self.folder / wrapper.EXIT_TEMPORARY)
         if value is None:
             return None
         code, ended = value.get("code"), from_iso(value.get("ended_at"))
@@ -242,10 +240,19 @@ class Call:
             return EndReport(False, (f"process {identity_.pid} on {identity_.host or 'another host'}",))
         ender = Ender(self._circle(), self._wrapper, thorough=True)
         left = ender.run(grace)
-        if not left and not self.wait(WRAPPER) and (leader := self._wrapper()) is not None:
-            leader.send(signal.SIGKILL)
-            self.wait(WRAPPER)
-        survivors = tuple(str(member) for member in left)
+        patience = time.monotonic() + WRAPPER
+        while not left and not self.wait(_LONGEST_PAUSE):
+            if ender.scan():
+                # It began while it was looked for.
+                left = ender.run(grace)
+            elif time.monotonic() >= patience:
+                if (leader := self._wrapper()) is not None:
+                    leader.send(signal.SIGKILL)
+                self.wait(WRAPPER)
+                break
+        if not left and self._finds(ender):
+            left = ender.run(grace)
+        survivors = tuple(ender.name(member) for member in left)
         lives = self.state() in ("starting", "running")
         if lives and not survivors:
             survivors = (f"a process that holds {self.lock_path}",)
@@ -258,10 +265,10 @@ class Call:
         """
         circle = self._circle()
         ender = Ender(circle, self._wrapper, thorough=False)
-        if not ender.scan():
+        if not self._finds(ender):
             return ()
         ender.thorough = True
-        left = {str(member) for member in ender.run(grace)}
+        left = {ender.name(member) for member in ender.run(grace)}
         return tuple(f"{name}: still running" if name in left else name for name in ender.found)
 
     def close(self) -> None:
@@ -280,7 +287,6 @@ class Call:
             opened.append(os.open(self.prompt_path, os.O_RDONLY | os.O_CLOEXEC))
             opened.append(storage.open_log(self.stdout))
             opened.append(storage.open_log(self.stderr))
-            self._began = time.monotonic()
             self._pid = wrapper.spawn(
                 self.folder, spec.argv, spec.cwd, env, now_ms=now_ms, fds=(*opened, lock_fd)
             )
@@ -309,6 +315,9 @@ class Call:
             storage.move(temporary, self.exit_path, durable=False)
         except FileNotFoundError:
             return self._has_exit()
+        except StorageError:
+            # A disk that cannot be written can still be read: exit() finds it there.
+            return True
         return True
 
     def _settled(self) -> ProcessIdentity | None:
@@ -326,9 +335,20 @@ class Call:
         if identity.presence(who) != "alive":
             return None
         member = find(who.pid)
-        if member is None or who.process_started_at is None:
-            return None
-        return member if abs(member.started - who.process_started_at) <= 1.0 else None
+        return member if identity.presence(who) == "alive" else None
+
+    def _finds(self, ender: Ender) -> bool:
+        """Whether something of the call runs; looked for again as long as something holds the lock.
+
+        One look can miss a process that is started during it by another one that ends.
+        """
+        for _ in range(_LOOKS):
+            if ender.scan():
+                return True
+            if not storage.is_locked(self.lock_path):
+                return False
+            time.sleep(_FIRST_PAUSE)
+        return False
 
     def _circle(self) -> Circle:
         who = self.process()
@@ -341,13 +361,11 @@ class Call:
         ended = self.exit()
         limit = ended.ended_at_ms if ended is not None else 0
         now_ms = SystemClock().now_ms()
-        short = self._began is not None and time.monotonic() - self._began < _SHORT_LIFE
         return Circle(
             self.call_id,
             who.pid,
             # Its number cannot have been given out again before it ended.
             lambda started: started_ms(started, now_ms) <= limit,
-            above=who.pid if short and no_wrap_since(who.pid) else 0,
         )
 
     def _watch(self) -> int | None:

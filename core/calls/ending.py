@@ -39,12 +39,13 @@ class Ender:
     circle: Circle
     spare: Callable[[], Member | None]
     thorough: bool
-    _named: dict[tuple[int, float], str] = field(default_factory=dict)
+    _seen: dict[Member, str] = field(default_factory=dict)
+    _group_told: bool = False
 
     @property
     def found(self) -> tuple[str, ...]:
         """Every process that was seen, by name."""
-        return tuple(self._named.values())
+        return tuple(self._seen.values())
 
     def scan(self) -> list[Member]:
         """The processes to end that run now."""
@@ -55,44 +56,49 @@ class Ender:
             if wrapper is None or member.pid != wrapper.pid
         ]
         for member in members:
-            self._named.setdefault((member.pid, member.started), str(member))
+            self._seen[member] = f"{member.name()} (pid {member.pid})"
         return members
 
     def run(self, grace: float) -> list[Member]:
         """SIGTERM, up to ``grace`` seconds, SIGKILL; returns what even that did not end."""
-        group_told = False
-
-        def terminate(new: list[Member]) -> None:
-            nonlocal group_told
-            leader = None if group_told else self.spare()
-            if leader is not None:
-                group_told = True
-                for number in TERMINATE:
-                    signal_group(leader, number)
-                # One SIGTERM each: a second one means "at once" to some programs.
-                new = [member for member in new if member.group != leader.pid]
-            _send(new, TERMINATE)
-
-        left = self._chase(grace, terminate)
+        left = self._chase(grace, self._terminate)
         if left:
             left = self._chase(AFTER_KILL, lambda new: _send(new, (signal.SIGKILL,)))
         return left
 
+    def name(self, member: Member) -> str:
+        """``member`` as reports name it."""
+        return self._seen.get(member, f"pid {member.pid}")
+
+    def _terminate(self, new: list[Member]) -> None:
+        leader = None if self._group_told else self.spare()
+        if leader is not None:
+            # Told even where no program is seen yet: a wrapper that is about to start it then does not.
+            self._group_told = True
+            for number in TERMINATE:
+                signal_group(leader, number)
+            # One SIGTERM each: a second one means "at once" to some programs.
+            new = [member for member in new if member.group() != leader.pid]
+        _send(new, TERMINATE)
+
     def _chase(self, seconds: float, act: Callable[[list[Member]], None]) -> list[Member]:
         """Signal every process once as it is found until none is left or time is up."""
         end = time.monotonic() + seconds
-        done: set[tuple[int, float]] = set()
+        done: set[Member] = set()
         while True:
             current = self.scan()
-            new = [member for member in current if (member.pid, member.started) not in done]
+            new = [member for member in current if member not in done]
+            # A signal that reaches a child of the shell before it became its program is swallowed there.
+            leader = self.spare() if new else None
+            unborn = {member for member in new if leader is not None and member.resembles(leader)}
+            if new or not self._group_told:
+                act(new)
+                done.update(set(new) - unborn)
             if not current:
                 return []
-            if new:
-                act(new)
-                done.update((member.pid, member.started) for member in new)
             # What is known is cheap to ask; what it may have started meanwhile is looked for less often.
-            pause, rescan = _PAUSE, time.monotonic() + _RESCAN
-            while any(member.alive for member in current):
+            pause, rescan = _PAUSE, time.monotonic() + (_PAUSE if unborn else _RESCAN)
+            while any(member.alive() for member in current):
                 now = time.monotonic()
                 if now >= end:
                     return self.scan()

@@ -19,23 +19,20 @@ from meshtui.core.calls.spec import CALL_ID_VARIABLE
 
 _LINUX = sys.platform.startswith("linux")
 _ENVIRONMENT_PIECE = 1 << 16
+_NO_CALL = f"{CALL_ID_VARIABLE}=".encode()
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A process of a call."""
+    """A process of a call, told from later ones of the same number by its start time."""
 
     pid: int
     started: float
-    name: str
-    """Its program's short name, control characters replaced."""
 
-    @property
     def alive(self) -> bool:
-        """Whether this very process still runs; one that only waits to be reaped does not."""
+        """Whether it still runs; one that only waits to be reaped does not."""
         return identity.started_at(self.pid) == self.started
 
-    @property
     def group(self) -> int:
         """Its process group, -1 once it is gone."""
         try:
@@ -43,18 +40,25 @@ class Member:
         except OSError:
             return -1
 
+    def name(self) -> str:
+        """Its program's short name, control characters replaced; ``?`` once it is gone."""
+        text = _name(self.pid).decode("utf-8", "replace")
+        return "".join(char if char.isprintable() else "\ufffd" for char in text)
+
+    def resembles(self, other: Member) -> bool:
+        """Whether it runs with the very command line of ``other``, as a copy of it does until its exec."""
+        line = _command_line(self.pid)
+        return line is not None and line == _command_line(other.pid)
+
     def send(self, number: int) -> None:
         """Send signal ``number`` if it still runs and may be signalled."""
-        if not self.alive:
+        if not self.alive():
             return
         try:
             os.kill(self.pid, number)
         except (ProcessLookupError, PermissionError):
             # Gone just now; or another user's, which shows as a survivor.
             return
-
-    def __str__(self) -> str:
-        return f"{self.name} (pid {self.pid})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +70,6 @@ class Circle:
     """The wrapper's pid, which is the id of the session it leads, if known."""
     ours: Callable[[float], bool]
     """Whether a process of that session that started then is of this call's: session ids are reused."""
-    above: int = 0
-    """Only pids above this one are looked at: see :func:`no_wrap_since`."""
 
     def members(self, *, thorough: bool) -> list[Member]:
         """The call's processes that run now, the wrapper among them.
@@ -79,27 +81,36 @@ class Circle:
         needle = f"{CALL_ID_VARIABLE}={self.call_id}".encode()
         pids = _pids()
         for pid in pids:
-            if pid == own or pid < self.above:
+            if pid == own:
                 continue
             in_session = self.session is not None and _session(pid) == self.session
             if not in_session and not _carries(pid, needle):
                 continue
             member = _member(pid)
-            if member is None:
-                continue
-            if in_session and not self.ours(member.started) and not _carries(pid, needle):
+            if member is None or (in_session and not self._counts(member, needle)):
                 continue
             found[pid] = member
         if thorough and found:
             for pid in _descendants(found, pids):
-                if pid != own and (member := _member(pid)) is not None:
-                    found[pid] = member
+                if pid == own or (member := _member(pid)) is None or self._is_wrappers(pid):
+                    continue
+                found[pid] = member
         return list(found.values())
+
+    def _counts(self, member: Member, needle: bytes) -> bool:
+        """Whether a process of the session is of the call and not of a later one, nor the wrapper's own."""
+        if _carries(member.pid, needle):
+            return True
+        return self.ours(member.started) and not self._is_wrappers(member.pid)
+
+    def _is_wrappers(self, pid: int) -> bool:
+        """Whether it is the ``sleep`` between two tries of the wrapper to write down the exit status."""
+        return _carries(pid, _NO_CALL) and _parent(pid) == self.session
 
 
 def signal_group(leader: Member, number: int) -> None:
     """Send ``number`` to the process group that ``leader`` leads, as long as it runs."""
-    if not leader.alive:
+    if not leader.alive():
         return
     try:
         os.killpg(leader.pid, number)
@@ -110,21 +121,6 @@ def signal_group(leader: Member, number: int) -> None:
 def find(pid: int) -> Member | None:
     """Process ``pid`` as it is now, ``None`` if it does not run."""
     return _member(pid)
-
-
-def no_wrap_since(pid: int) -> bool:
-    """Whether the newest process has a higher number than ``pid``, which started a moment ago.
-
-    Numbers are given out in rising order until they start again from the bottom, so that whatever was
-    started after ``pid`` is then above it.
-    """
-    if not _LINUX:
-        return False
-    try:
-        with open("/proc/loadavg", encoding="ascii") as file:  # noqa: PTH123
-            return int(file.read().split()[4]) >= pid
-    except (OSError, ValueError, IndexError):
-        return False
 
 
 def started_ms(started: float, now_ms: int) -> float:
@@ -182,27 +178,38 @@ def _carries_elsewhere(pid: int, needle: bytes) -> bool:
 
 def _member(pid: int) -> Member | None:
     started = identity.started_at(pid)
-    if started is None:
-        return None
-    return Member(pid, started, _name(pid))
+    return None if started is None else Member(pid, started)
 
 
-def _name(pid: int) -> str:
+def _name(pid: int) -> bytes:
     if _LINUX:
         try:
             with open(f"/proc/{pid}/comm", "rb") as file:  # noqa: PTH123
-                raw = file.read(64).removesuffix(b"\n")
+                return file.read(64).removesuffix(b"\n")
         except OSError:
-            raw = b"?"
-    else:
-        import psutil
+            return b"?"
+    import psutil
 
+    try:
+        return psutil.Process(pid).name().encode("utf-8", "replace")
+    except psutil.Error:
+        return b"?"
+
+
+def _command_line(pid: int) -> object:
+    """The arguments of ``pid``, ``None`` where they are not shown."""
+    if _LINUX:
         try:
-            raw = psutil.Process(pid).name().encode("utf-8", "replace")
-        except psutil.Error:
-            raw = b"?"
-    text = raw.decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else "\ufffd" for char in text)
+            with open(f"/proc/{pid}/cmdline", "rb") as file:  # noqa: PTH123
+                return file.read(1 << 16) or None
+        except OSError:
+            return None
+    import psutil
+
+    try:
+        return psutil.Process(pid).cmdline() or None
+    except psutil.Error:
+        return None
 
 
 def _parent(pid: int) -> int:

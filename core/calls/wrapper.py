@@ -25,6 +25,7 @@ LOCK_FD = 3
 EXIT_TEMPORARY = ".exit.json.tmp"
 """What becomes ``exit.json``; whole from the single write that makes it."""
 
+# The wrapper's own `sleep` carries no call id and no lock: it is no part of what the call left behind.
 # The variables are named so that no program's own environment is changed by them.
 # Positional: folder, working directory, milliseconds between the epoch and /proc/uptime (empty where there
 # is none), the rest of process.json, mv; then the program and its arguments.
@@ -86,7 +87,7 @@ umask 077
 _meshtui_now
 until printf '{"code":%d,"ended_at":"%s"}\n' "$_meshtui_code" "$_meshtui_ended" > "$_meshtui_dir/.exit.json.tmp" \
     && [ -w "$_meshtui_dir" ] && [ ! -d "$_meshtui_dir/exit.json" ]; do
-    sleep 1
+    MESHTUI_CALL_ID= sleep 1 3>&-
 done 2>/dev/null
 LC_ALL=C exec "$_meshtui_mv" -f "$_meshtui_dir/.exit.json.tmp" "$_meshtui_dir/exit.json" 2>/dev/null
 """

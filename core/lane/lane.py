@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeVar
 
 from meshtui.core import storage, strict_json
 from meshtui.core.calls import EndReason
@@ -12,7 +14,7 @@ from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane import control
-from meshtui.core.lane.create import lane_id_of
+from meshtui.core.lane.create import lane_id_of, recorded_id
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Holder, Lease, holder
 from meshtui.core.lane.queue import Placed, Queue
@@ -37,6 +39,8 @@ from meshtui.core.run_dir import RunDir
 
 ATTEMPTS = 3
 """A runner may end or start between the look and the act; then the way is chosen again."""
+RELEASE_SECONDS = 2.0
+R = TypeVar("R")
 
 
 class Lane:
@@ -53,12 +57,16 @@ class Lane:
         self._by = by
         self._queue = Queue(self._paths, self._clock)
         self._journal = Journal(run_dir, self._clock)
+        self._recorded_id: str | None = None
         self.warnings: list[str] = []
 
     @property
     def lane_id(self) -> str:
         """The lane's id."""
-        return lane_id_of(self._run_dir)
+        if self._recorded_id is None:
+            self._recorded_id = recorded_id(self._run_dir)
+        # One that was not recorded when the directory was made may yet be written by its runner.
+        return self._recorded_id or lane_id_of(self._run_dir)
 
     # -- the queue ----------------------------------------------------------------------------------
 
@@ -70,19 +78,7 @@ class Lane:
         """Add envelopes at the end, all or none."""
         if not envelopes:
             return []
-        items = []
-        for place, value in enumerate(envelopes, 1):
-            try:
-                envelope = validate_envelope(value)
-                given = envelope.get("id")
-                envelope_id = (
-                    f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
-                )
-            except InvalidInput as error:
-                if len(envelopes) == 1:
-                    raise
-                raise InvalidInput(f"envelope {place}: {error}", field=error.field) from None
-            items.append((envelope_id, envelope))
+        items = checked(envelopes)
         self._queue.make_folders()
         placed = self._queue.add(items)
         self._note_many("enqueued", placed)
@@ -212,47 +208,67 @@ class Lane:
         self._need_lane()
         if drain or self.holder().foreign:
             return StopReceipt(stopped=False, drain=self.enqueue({"kind": "stop"}))
-        reply = self._ask("stop", None)
-        if reply is not None:
-            put_back = reply.get("envelope_id")
-            return StopReceipt(
-                stopped=True,
-                envelope_id=put_back if isinstance(put_back, str) else None,
-                survivors=tuple(reply.get("survivors") or ()),
-            )
-        with self._standing_in() as files:
-            settler = Settler(files)
-            stopped: str | None = None
-            survivors: tuple[str, ...] = ()
-            for record in self._active_records(files):
-                if settler.complete(record) is not None:
-                    continue
-                survivors += self._end_call(record, "stopped")
+        return self._ask_or_act("stop", None, self._stopped, self._stop_in_its_place)
+
+    def _stopped(self, reply: dict[str, Any]) -> StopReceipt:
+        self._wait_for_release()
+        put_back = reply.get("envelope_id")
+        return StopReceipt(
+            stopped=True,
+            envelope_id=put_back if isinstance(put_back, str) else None,
+            survivors=tuple(reply.get("survivors") or ()),
+        )
+
+    def _stop_in_its_place(self, files: LaneFiles) -> StopReceipt:
+        settler = Settler(files)
+        stopped: str | None = None
+        survivors: tuple[str, ...] = ()
+        for record in self._active_records(files):
+            if settler.complete(record) is not None or self._ended_by_itself(record):
+                continue
+            left = self._end_call(record, "stopped")
+            survivors += left
+            if not left:
                 settler.put_back(record, event="phase_aborted")
                 stopped = record.envelope_id
-            files.write_status()
+        files.write_status()
         return StopReceipt(stopped=stopped is not None, envelope_id=stopped, survivors=survivors)
 
     def kill(self, envelope_id: str) -> KillReceipt:
         """End the active phase ``envelope_id``: result ``failed``, its session kept."""
         self._need_lane()
         self._refuse_foreign("kill")
-        reply = self._ask("kill", envelope_id)
-        if reply is not None:
+
+        def killed(reply: dict[str, Any]) -> KillReceipt:
             return KillReceipt(tuple(reply.get("ended") or ()), tuple(reply.get("survivors") or ()))
-        with self._standing_in() as files:
-            settler = Settler(files)
-            for record in self._active_records(files):
-                if record.envelope_id != envelope_id or settler.complete(record) is not None:
-                    continue
-                survivors = self._end_call(record, "killed")
-                now = iso(self._clock.now_ms())
-                result = make_result(
-                    envelope_id, "failed", started_at=now, finished_at=now, error=KILLED, call=record.call
+
+        return self._ask_or_act(
+            "kill", envelope_id, killed, lambda files: self._kill_in_its_place(files, envelope_id)
+        )
+
+    def _kill_in_its_place(self, files: LaneFiles, envelope_id: str) -> KillReceipt:
+        settler = Settler(files)
+        for record in self._active_records(files):
+            if record.envelope_id != envelope_id or settler.complete(record) is not None:
+                continue
+            if self._ended_by_itself(record):
+                raise NotFound(
+                    f"envelope {envelope_id!r} has ended by itself; its result is written by: meshtui lane"
                 )
-                settler.finish(record, result)
-                files.write_status()
-                return KillReceipt((envelope_id,), survivors)
+            survivors = self._end_call(record, "killed")
+            now = iso(self._clock.now_ms())
+            result = make_result(
+                envelope_id,
+                "failed",
+                started_at=self._started_at(record) or now,
+                finished_at=now,
+                error=KILLED,
+                engine=self._about(record).get("engine"),
+                call=record.call,
+            )
+            settler.finish(record, result)
+            files.write_status()
+            return KillReceipt((envelope_id,), survivors)
         raise NotFound(f"envelope {envelope_id!r} is not running; a pending one can be withdrawn")
 
     def answer(
@@ -266,14 +282,23 @@ class Lane:
         """Settle a parked envelope: back to the head with attempts from 0, or given up."""
         self._need_lane()
         self._refuse_foreign("answer")
+        if deadline_seconds is not None and not (math.isfinite(deadline_seconds) and deadline_seconds > 0):
+            raise InvalidInput(
+                f"deadline_seconds must be a positive finite number, not {deadline_seconds!r}",
+                field="deadline_seconds",
+            )
         data = {"action": action, "engine": engine, "deadline_seconds": deadline_seconds}
-        if self._ask("answer", envelope_id, **data) is None:
-            with self._standing_in() as files:
-                apply_answer(files, Settler(files), envelope_id, data)
-                if list_records(self._paths.stalled):
-                    files.status.state = "parked"
-                files.write_status()
-        return AnswerReceipt(envelope_id, action)
+
+        def act(files: LaneFiles) -> AnswerReceipt:
+            apply_answer(files, Settler(files), envelope_id, data)
+            if list_records(self._paths.stalled):
+                files.status.state = "parked"
+            files.write_status()
+            return AnswerReceipt(envelope_id, action)
+
+        return self._ask_or_act(
+            "answer", envelope_id, lambda _: AnswerReceipt(envelope_id, action), act, **data
+        )
 
     def holder(self) -> Holder:
         """Who holds the lease."""
@@ -322,8 +347,35 @@ class Lane:
         except control.RunnerGone:
             return None
 
-    def _standing_in(self) -> _StandIn:
-        return _StandIn(self._files(), self._clock)
+    def _ask_or_act(
+        self,
+        request: str,
+        subject: str | None,
+        take: Callable[[dict[str, Any]], R],
+        act: Callable[[LaneFiles], R],
+        **fields: Any,
+    ) -> R:
+        """Have the living runner do it, or do it in its place where none lives."""
+        for left in reversed(range(ATTEMPTS)):
+            reply = self._ask(request, subject, **fields)
+            if reply is not None:
+                return take(reply)
+            lease = Lease(self._paths, self._clock)
+            try:
+                lease.acquire(stand_in=True)
+            except Held:
+                if not left:
+                    raise
+                continue
+            with lease:
+                return act(self._files())
+        raise AssertionError("the last attempt returns or raises")
+
+    def _wait_for_release(self) -> None:
+        """Wait until the runner, which has answered, has let go of the lease."""
+        end = time.monotonic() + RELEASE_SECONDS
+        while storage.is_locked(self._paths.runner_flock) and time.monotonic() < end:
+            time.sleep(0.002)
 
     def _active_records(self, files: LaneFiles) -> list[Record]:
         records = []
@@ -333,6 +385,19 @@ class Lane:
             except InvalidInput as error:
                 files.queue.quarantine("active", name, str(error))
         return records
+
+    def _ended_by_itself(self, record: Record) -> bool:
+        """Whether the record's call is over without anybody's doing: its outcome waits to be taken."""
+        call = attach(self._run_dir, record)
+        return call is not None and call.state() == "ended" and call.ending() is None
+
+    def _about(self, record: Record) -> dict[str, Any]:
+        call = attach(self._run_dir, record)
+        return (call.about() if call is not None else None) or {}
+
+    def _started_at(self, record: Record) -> str | None:
+        started = self._about(record).get("started_at")
+        return started if isinstance(started, str) else None
 
     def _end_call(self, record: Record, reason: EndReason) -> tuple[str, ...]:
         call = attach(self._run_dir, record)
@@ -360,19 +425,22 @@ class Lane:
             self.warnings.append(f"the journal was not written: {error}")
 
 
-class _StandIn:
-    """The lease, held for the moment in which an operator acts in a missing runner's place."""
-
-    def __init__(self, files: LaneFiles, clock: Clock) -> None:
-        self._files = files
-        self._lease = Lease(files.paths, clock)
-
-    def __enter__(self) -> LaneFiles:
-        self._lease.acquire(heartbeat=False)
-        return self._files
-
-    def __exit__(self, *_: object) -> None:
-        self._lease.release()
+def checked(envelopes: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """What may be queued as ``(id, envelope)``; raises :class:`InvalidInput` naming which of many is not."""
+    items = []
+    for place, value in enumerate(envelopes, 1):
+        try:
+            envelope = validate_envelope(value)
+            given = envelope.get("id")
+            envelope_id = (
+                f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
+            )
+        except InvalidInput as error:
+            if len(envelopes) == 1:
+                raise
+            raise InvalidInput(f"envelope {place}: {error}", field=error.field) from None
+        items.append((envelope_id, envelope))
+    return items
 
 
 _WHERE = {

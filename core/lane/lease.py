@@ -12,20 +12,34 @@ import signal
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Protocol, Self
 
 from meshtui.core import identity, storage
 from meshtui.core.clock import Clock
 from meshtui.core.errors import Held, LeaseLost, StorageError
 from meshtui.core.lane import dirlock
 from meshtui.core.lane.dirlock import Owner
-from meshtui.core.run_dir import LanePaths
 
 HEARTBEAT_SECONDS = 15.0
 TAKE_OVER_GRACE_SECONDS = 5.0
+STAND_IN = "stand_in"
+STAND_IN_SECONDS = 15.0
+"""How long somebody who acts once in a missing runner's place is waited for: ending a call takes a while."""
 UNCLEAR_SECONDS = 1.0
 """How long a lock that no living process is known to hold is waited for."""
+
+
+class Leased(Protocol):
+    """What one runner works at a time: a lane, or a mission."""
+
+    @property
+    def root(self) -> Path: ...
+    @property
+    def runner_lock(self) -> Path: ...
+    @property
+    def runner_flock(self) -> Path: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +54,7 @@ class Holder:
     """Whether it is held by a tool that is not meshtui: our OS lock is free."""
 
 
-def holder(paths: LanePaths, clock: Clock) -> Holder:
+def holder(paths: Leased, clock: Clock) -> Holder:
     """Look who holds the lease, without taking anything."""
     ours = storage.is_locked(paths.runner_flock)
     owner = dirlock.read_owner(paths.runner_lock)
@@ -49,13 +63,14 @@ def holder(paths: LanePaths, clock: Clock) -> Holder:
     if not paths.runner_lock.is_dir():
         return Holder(None, alive=False, foreign=False)
     alive = not dirlock.is_free(paths.runner_lock, clock)
-    return Holder(owner, alive=alive, foreign=alive)
+    # One of ours may have started between the two looks.
+    return Holder(owner, alive=alive, foreign=alive and not storage.is_locked(paths.runner_flock))
 
 
 class Lease:
     """The lease while this process holds it; a context manager that gives it back."""
 
-    def __init__(self, paths: LanePaths, clock: Clock) -> None:
+    def __init__(self, paths: Leased, clock: Clock) -> None:
         self._paths = paths
         self._clock = clock
         self._lock = storage.OsLock(paths.runner_flock, what="the lane")
@@ -65,10 +80,11 @@ class Lease:
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
 
-    def acquire(self, *, take_over: bool = False, heartbeat: bool = True) -> None:
+    def acquire(self, *, take_over: bool = False, stand_in: bool = False) -> None:
         """Take the lease; raises :class:`Held` with the holder's pid, host and heartbeat age.
 
-        With ``take_over`` a holder that is in the way is ended by its identity first.
+        With ``take_over`` a holder that is in the way is ended by its identity first. A ``stand_in`` acts
+        once in a missing runner's place: it has no heartbeat, and a runner that starts waits for it.
         """
         if not self._take_os_lock():
             if not take_over:
@@ -76,7 +92,8 @@ class Lease:
             self._end_holder()
             self._lock.acquire(TAKE_OVER_GRACE_SECONDS)
         try:
-            if not dirlock.try_take(self._paths.runner_lock, self._clock):
+            mark: dict[str, Any] = {STAND_IN: True} if stand_in else {}
+            if not dirlock.try_take(self._paths.runner_lock, self._clock, **mark):
                 if not take_over:
                     raise Held(self._refusal())
                 self._end_holder()
@@ -87,7 +104,7 @@ class Lease:
         except BaseException:
             self._lock.release()
             raise
-        if heartbeat:
+        if not stand_in:
             self._thread = threading.Thread(target=self._beat, name="meshtui-heartbeat", daemon=True)
             self._thread.start()
 
@@ -97,9 +114,13 @@ class Lease:
         A program that a runner just started has its descriptors for a moment longer than the runner
         itself, and a runner that just starts has yet to say who it is.
         """
-        end = time.monotonic() + UNCLEAR_SECONDS
+        began = time.monotonic()
+        end = began + UNCLEAR_SECONDS
         while not self._lock.try_acquire():
             owner = dirlock.read_owner(self._paths.runner_lock)
+            if owner is not None and owner.data.get(STAND_IN) and time.monotonic() < began + STAND_IN_SECONDS:
+                time.sleep(0.005)
+                continue
             known = owner is not None and owner.who is not None and identity.presence(owner.who) != "gone"
             if known or time.monotonic() >= end:
                 return False

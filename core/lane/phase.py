@@ -60,16 +60,19 @@ class Attempt:
     err: OutputFollower
     evidence: dict[str, Any] | None = None
     """How it looked when its deadline passed, before anything was ended."""
+    decided: bool = False
+    """Whether an earlier runner, or somebody in its place, had decided to end it."""
 
     @property
     def written(self) -> int:
         """Bytes of output so far."""
         return self.out.total + self.err.total
 
-    def drain(self) -> list[EngineEvent]:
-        """Feed what is new to the engine's reader and return what it says."""
+    def drain(self, limit: int | None = None) -> list[EngineEvent]:
+        """Feed what is new, at most about ``limit`` bytes, to the engine's reader; what it says."""
         events: list[EngineEvent] = []
-        while chunk := self.out.read():
+        began = self.out.offset
+        while (limit is None or self.out.offset - began < limit) and (chunk := self.out.read()):
             events.extend(self.reader.feed(chunk))
         return events
 

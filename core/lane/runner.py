@@ -27,6 +27,8 @@ from meshtui.core.run_dir import RunDir
 
 POLL_SECONDS = 0.05
 STATUS_SECONDS = 0.5
+DRAIN_BYTES = 16 << 20
+"""Output read at a time: a program that writes faster than it is read must not keep its deadline away."""
 KILLED = "killed by operator"
 OUTPUT_LIMIT = "output limit"
 
@@ -304,7 +306,7 @@ class Runner:
                 return
             left = (attempt.deadline_at_ms - self._clock.now_ms()) / 1000
             over = call.wait(max(0.0, min(POLL_SECONDS, left)), self._wake)
-            attempt.drain()
+            attempt.drain(DRAIN_BYTES)
             if over:
                 return
             self._housekeep(attempt)
@@ -338,9 +340,8 @@ class Runner:
     def _settle(self, attempt: Attempt) -> EndState | None:
         self._lease.verify()
         record, call = attempt.record, attempt.call
-        left = call.sweep()
-        if left:
-            self._files.note("call_left_running", record.envelope_id, call=call.call_id, ended=left)
+        self._note_left(record, call)
+        self._lease.verify()
         ending = call.ending()
         reason = ending.reason if ending is not None else None
         if reason is None and call.state() == "lost":
@@ -348,26 +349,14 @@ class Runner:
             self._relist()
             return None
         if reason == "stopped":
-            self._settler.put_back(record, event="phase_aborted")
-            self._relist()
-            self._put_back_id = record.envelope_id
-            # Another process ended the call and meant the lane with it.
-            self._stopping = True
+            self._settle_stopped(attempt)
             return None
         if reason == "deadline":
             return self._settle_stall(attempt)
         if reason is not None:
-            error = {"killed": KILLED, "output": OUTPUT_LIMIT}.get(reason, f"ended: {reason}")
-            result = make_result(
-                record.envelope_id,
-                "failed",
-                started_at=attempt.started_at,
-                finished_at=iso(self._clock.now_ms()),
-                error=error,
-                engine=attempt.engine,
-                call=call.call_id,
+            self._settle_ended(
+                attempt, {"killed": KILLED, "output": OUTPUT_LIMIT}.get(reason, f"ended: {reason}")
             )
-            self._finish(record, result, None)
             return None
         outcome, code = self._phases.outcome(attempt)
         if outcome.status == "unknown_session" and attempt.session_id is not None:
@@ -378,6 +367,42 @@ class Runner:
         self._finish(record, *self._phases.result(attempt, outcome, code))
         return None
 
+    def _settle_stopped(self, attempt: Attempt) -> None:
+        """Put the record back, unless something of its call cannot be ended: nothing may run beside that."""
+        over = _over(attempt.call)
+        if over:
+            self._settler.put_back(attempt.record, event="phase_aborted")
+            self._relist()
+        if over and attempt.decided:
+            # That stop was meant for an earlier runner; this one was started after it.
+            return
+        self._put_back_id = attempt.record.envelope_id if over else None
+        self._stopping = True
+
+    def _settle_ended(self, attempt: Attempt, error: str) -> None:
+        """A phase that was ended has failed; as with any other that fails its session is kept."""
+        outcome, _ = self._phases.outcome(attempt)
+        self._phases.keep_session(attempt, outcome)
+        done = attempt.call.exit()
+        result = make_result(
+            attempt.record.envelope_id,
+            "failed",
+            started_at=attempt.started_at,
+            finished_at=iso(self._clock.now_ms()),
+            error=error,
+            session_id=outcome.session_id,
+            engine=attempt.engine,
+            exit_code=done.code if done is not None else None,
+            call=attempt.call.call_id,
+        )
+        self._finish(attempt.record, result, None)
+
+    def _note_left(self, record: Record, call: Call) -> None:
+        """End what a call that is over left running, and name it."""
+        left = call.sweep()
+        if left:
+            self._files.note("call_left_running", record.envelope_id, call=call.call_id, ended=left)
+
     def _settle_stall(self, attempt: Attempt) -> EndState | None:
         record = attempt.record
         parked = self._settler.stall(
@@ -386,6 +411,7 @@ class Runner:
             story=attempt.story,
             started_at=attempt.started_at,
             evidence=attempt.evidence or self._evidence(attempt),
+            give_up=not _over(attempt.call),
         )
         if not parked:
             self._relist()
@@ -450,9 +476,13 @@ class Runner:
             return self._park_state()
         call = attach(self._files.run_dir, record)
         if call is None or (call.state() == "lost" and call.ending() is None):
+            if call is not None:
+                # A program that let go of the lock may outlive its wrapper: it must not run beside its rerun.
+                self._note_left(record, call)
             self._settler.put_back(record, event="phase_recovered", recovered=True)
             return None
         attempt = self._phases.adopt(record, call)
+        attempt.decided = call.ending() is not None
         self._set_status("running", record)
         self._files.note(
             "phase_adopted",
@@ -461,7 +491,7 @@ class Runner:
             attempt=record.attempt,
             engine=attempt.engine,
         )
-        if call.ending() is not None and call.state() != "ended":
+        if attempt.decided and call.state() != "ended":
             self._end(attempt, "stopped")
         return self._follow_to_end(attempt)
 
@@ -471,9 +501,9 @@ class Runner:
         """Answer requests and keep ``loop.json`` true."""
         if self._handing_over:
             raise _HandOver
+        self._lease.verify()
         if self._control_poll.changed():
             for request in control.pending(self._paths):
-                self._lease.verify()
                 self._serve(request, attempt)
         now = self._clock.monotonic()
         if attempt is not None and now - self._status_at > STATUS_SECONDS and self._pending_poll.peek():
@@ -502,7 +532,9 @@ class Runner:
     def _kill(self, request: Request, attempt: Attempt | None) -> dict[str, Any]:
         if attempt is None or attempt.record.envelope_id != request.subject:
             raise NotFound(f"envelope {request.subject!r} is not running; a pending one can be withdrawn")
-        survivors = self._end(attempt, "killed") if not _over(attempt.call) else ()
+        if _over(attempt.call):
+            raise NotFound(f"envelope {request.subject!r} has just ended by itself; see: meshtui status")
+        survivors = self._end(attempt, "killed")
         return {"ended": [request.subject], "survivors": list(survivors), "not_started": []}
 
     def _answer(self, request: Request) -> dict[str, Any]:

@@ -156,11 +156,12 @@ class Settler:
         story: str,
         started_at: str,
         evidence: dict[str, Any],
+        give_up: bool = False,
     ) -> bool:
         """Settle an attempt that reached its deadline; whether the phase is parked now.
 
-        The first time it goes back to the head with its budget and a fresh session, the second time it is
-        parked with a question.
+        The first time it goes back to the head with its budget and a fresh session, the second time, or to
+        ``give_up`` because something of it still runs, it is parked with a question.
         """
         now = iso(self._files.clock.now_ms())
         attempt = record.attempt
@@ -177,7 +178,7 @@ class Settler:
         )
         self._files.sessions.drop(story, engine)
         self._files.status.stall_counts[record.envelope_id] = attempt
-        if attempt >= 2:
+        if attempt >= 2 or give_up:
             self.park(
                 record, cause=DEADLINE_EXCEEDED, attempts=attempt, started_at=started_at, evidence=evidence
             )

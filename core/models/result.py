@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from meshtui.core import storage, strict_json
 from meshtui.core.errors import InvalidInput, StorageError
@@ -89,5 +89,9 @@ def _refuse_other_files(target: Path) -> None:
         value = strict_json.load_object(raw, limit=16 << 20)
     except (InvalidInput, StorageError):
         value = {}
-    if value.get("schema_version") != SCHEMA_VERSION and value.get("schema") != HANDOFF_SCHEMA:
+    # Records and loop.json carry the same version.
+    is_result = value.get("schema_version") == SCHEMA_VERSION and value.get("status") in get_args(
+        ResultStatus
+    )
+    if not is_result and value.get("schema") != HANDOFF_SCHEMA:
         raise InvalidInput(f"{target} exists and is neither an earlier result nor a handoff: not overwritten")

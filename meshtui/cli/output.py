@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable
 from typing import Any
+
+from meshtui.core import strict_json
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -30,7 +31,7 @@ def _visible(found: re.Match[str]) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON document; what is not ASCII is escaped, so that no terminal or locale minds it."""
-    print(json.dumps(value, ensure_ascii=True, indent=2))
+    print(strict_json.dumps(value, indent=2, escape=True))
 
 
 def print_line(text: str) -> None:
@@ -38,17 +39,25 @@ def print_line(text: str) -> None:
     _print(plain_line(text))
 
 
-def _print(text: str) -> None:
+def _print(text: str, end: str = "\n") -> None:
+    if sys.stdout is None:
+        return
     encoding = sys.stdout.encoding or "ascii"
-    print(text.encode(encoding, "replace").decode(encoding))
+    print(text.encode(encoding, "replace").decode(encoding), end=end)
 
 
 def print_text(text: str) -> None:
-    """Print text of several lines."""
-    _print(plain(text))
+    """Print text as it is, line ends included."""
+    _print(plain(text), end="")
 
 
 def warn(lines: Iterable[str]) -> None:
     """Print warnings on stderr."""
     for line in lines:
         print(f"meshtui: warning: {plain_line(line)}", file=sys.stderr)
+
+
+def flush() -> None:
+    """Let whoever reads see what was printed so far."""
+    if sys.stdout is not None:
+        sys.stdout.flush()

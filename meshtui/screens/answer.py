@@ -16,6 +16,8 @@ from textual.widgets import Button, Input, Static
 from meshtui.core.view import Attention, Row
 from meshtui.screens.confirm import choice
 from meshtui.text import clean, duration, moment
+from meshtui.theme import MODALS
+from meshtui.widgets.describe import spoken
 
 ENGINES = ("claude", "codex", "grok", "command")
 
@@ -32,7 +34,7 @@ class Answer:
 def evidence_text(value: object) -> str:
     """Evidence of any shape as lines."""
     if isinstance(value, dict):
-        return "\n".join(f"{clean(key).replace('_', ' ')}: {clean(item)}" for key, item in value.items())
+        return "\n".join(": ".join(spoken(key, item)) for key, item in value.items())
     if isinstance(value, list):
         return "\n".join(f"· {clean(item)}" for item in value)
     return clean(value)
@@ -41,8 +43,13 @@ def evidence_text(value: object) -> str:
 class AnswerForm(ModalScreen[Answer]):
     """Dismisses with an :class:`Answer`, ``None`` to leave it parked."""
 
+    CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave")
+        Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave"),
+        Binding("left", "app.focus_previous", "Before", show=False, id="answer.before"),
+        Binding("right", "app.focus_next", "Next", show=False, id="answer.next"),
+        Binding("r", "retry", "Run again", show=False, id="answer.retry"),
+        Binding("d", "drop", "Drop", show=False, id="answer.drop"),
     ]
 
     def __init__(self, row: Row, item: Attention | None, question: dict[str, Any] | None) -> None:
@@ -67,8 +74,8 @@ class AnswerForm(ModalScreen[Answer]):
                 yield Static("", id="seconds-error", classes="error")
             with Horizontal(classes="buttons"):
                 yield choice("Leave it", "esc", "leave")
-                yield choice("Run again", "enter", "retry")
-                yield choice("Drop", "", "drop", danger=True)
+                yield choice("Run again", "r", "retry")
+                yield choice("Drop", "d", "drop", danger=True)
 
     def _facts(self) -> Content:
         row, question = self.row, self.question
@@ -90,6 +97,8 @@ class AnswerForm(ModalScreen[Answer]):
         return Content.assemble(*parts)
 
     def on_mount(self) -> None:
+        for field in self.query(Input):
+            field.cursor_blink = not getattr(self.app, "still", False)
         self.query_one("#leave", Button).focus()
 
     def _error(self) -> bool:
@@ -116,18 +125,21 @@ class AnswerForm(ModalScreen[Answer]):
 
     @on(Input.Submitted)
     def _submitted(self) -> None:
-        self._retry()
+        self.action_retry()
 
     @on(Button.Pressed)
     def _pressed(self, message: Button.Pressed) -> None:
         if message.button.id == "retry":
-            self._retry()
+            self.action_retry()
         elif message.button.id == "drop":
-            self.dismiss(Answer("drop"))
+            self.action_drop()
         else:
             self.dismiss(None)
 
-    def _retry(self) -> None:
+    def action_drop(self) -> None:
+        self.dismiss(Answer("drop"))
+
+    def action_retry(self) -> None:
         if not self._error():
             engine, seconds = (
                 self.query_one("#engine", Input).value.strip(),

@@ -13,6 +13,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from meshtui.text import clean
+from meshtui.theme import MODALS
 
 
 def choice(label: str, key: str, name: str, *, danger: bool = False) -> Button:
@@ -24,6 +25,7 @@ def choice(label: str, key: str, name: str, *, danger: bool = False) -> Button:
 class Question(ModalScreen[str]):
     """A title, what is at stake, and a row of answers; dismisses with the answer's name."""
 
+    CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,n", "choose('no')", "No", show=False, id="question.no"),
         Binding("left,h,shift+tab", "app.focus_previous", "Before", show=False, id="question.before"),

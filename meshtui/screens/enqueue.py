@@ -18,7 +18,8 @@ from meshtui.core.errors import InvalidInput
 from meshtui.core.models.envelope import validate_envelope, warnings_for
 from meshtui.screens.confirm import choice
 from meshtui.text import clean
-from meshtui.widgets.paint import now_of
+from meshtui.theme import MODALS
+from meshtui.widgets.paint import LOOK_CLASSES, now_of
 from meshtui.widgets.tabs import TabLine, TabSpec
 
 FIELDS: tuple[tuple[str, str, str], ...] = (
@@ -39,6 +40,8 @@ NUMBERS = ("deadline_seconds",)
 class EnqueueForm(ModalScreen[dict[str, Any]]):
     """Dismisses with a valid envelope, ``None`` if there is none to add."""
 
+    CSS_PATH = MODALS
+    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave", show=False, id="enqueue.leave"),
         Binding("ctrl+s", "add", "Add", show=False, priority=True, id="enqueue.add"),
@@ -84,6 +87,9 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
                 yield choice("Leave", "esc", "leave")
 
     def on_mount(self) -> None:
+        blink = not getattr(self.app, "still", False)
+        for field in (*self.query(Input), *self.query(TextArea)):
+            field.cursor_blink = blink
         self._show_tab("form")
         self._fill_form()
         self._check()

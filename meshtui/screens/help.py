@@ -14,7 +14,8 @@ from textual.screen import ModalScreen
 from meshtui.commands import COMMANDS, Command
 from meshtui.status import LANE_STATES, SECTION_MARKS
 from meshtui.text import fit, wrap
-from meshtui.widgets.paint import Span
+from meshtui.theme import MODALS
+from meshtui.widgets.paint import LOOK_CLASSES, Span
 from meshtui.widgets.prose import Head, Item, Prose, Raw
 
 KEYS = {
@@ -48,7 +49,7 @@ def help_items(width: int) -> list[Item]:
             keys, text = keys_of(command), command.tooltip
             if command.action == "exit(1)":
                 keys, text = "1…9", "Take that exit of the selected item"
-            label = 14
+            label = 12
             for piece in wrap(text, max(10, width - label - 3)):
                 items.append(
                     Raw((("  ", "text"), (fit(keys, label - 1), "key"), (" ", "text"), (piece, "text")))
@@ -81,6 +82,8 @@ def _signs(label: str, marks: list[tuple[str, str, str]], width: int) -> list[It
 class Help(ModalScreen[None]):
     """Closed by any of the usual keys."""
 
+    CSS_PATH = MODALS
+    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,question_mark,enter", "dismiss", "Close", show=False, id="help.close")
     ]
@@ -99,7 +102,7 @@ class Help(ModalScreen[None]):
 
     def _fill(self) -> None:
         prose = self.query_one(Prose)
-        prose.show(help_items(max(20, prose.size.width - 3)))
+        prose.show(help_items(max(20, prose.outer_size.width - 4)))
 
     async def action_dismiss(self, result: None = None) -> None:
         self.dismiss()

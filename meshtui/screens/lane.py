@@ -23,7 +23,7 @@ from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.journal import JournalLine, Note
 from meshtui.widgets.key_bar import KeyBar
-from meshtui.widgets.paint import now_of
+from meshtui.widgets.paint import LOOK_CLASSES, now_of
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
 from meshtui.widgets.tabs import TabLine, TabSpec
@@ -35,6 +35,7 @@ LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 class LaneScreen(LaneActions, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`."""
 
+    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
     AUTO_FOCUS = "#table"
 
@@ -46,6 +47,7 @@ class LaneScreen(LaneActions, Screen[None]):
         self.runner_here = False
         self.section: Section = "pending"
         self._first = True
+        self._warned: set[str] = set()
 
     def compose(self) -> ComposeResult:
         yield StatusLine(id="status")
@@ -157,6 +159,10 @@ class LaneScreen(LaneActions, Screen[None]):
     def _take_view(self, message: ViewChanged) -> None:
         self.view = message.view
         self.draw()
+        for warning in message.view.warnings:
+            if warning not in self._warned:
+                self._warned.add(warning)
+                self.tell(warning, "warning")
 
     @on(ModeChanged)
     def _take_mode(self, message: ModeChanged) -> None:
@@ -197,7 +203,9 @@ class LaneScreen(LaneActions, Screen[None]):
         self.draw_keys()
 
     @on(QueueTable.Opened)
-    def _opened(self, _message: QueueTable.Opened) -> None:
+    def _opened(self, message: QueueTable.Opened) -> None:
+        if message.row.section == "active":
+            self.query_one(DetailPane).choose("output")
         self.add_class("-detail-open")
         self.query_one("#prose").focus()
 

@@ -13,6 +13,7 @@ from textual.widgets import Button, Static
 
 from meshtui.core.view import Row
 from meshtui.screens.confirm import Question, choice
+from meshtui.theme import MODALS
 
 
 class Leave(Question):
@@ -45,6 +46,8 @@ class Leave(Question):
 
 class Leaving(ModalScreen[None]):
     """Says what is waited for."""
+
+    CSS_PATH = MODALS
 
     def __init__(self, how: str) -> None:
         super().__init__(classes="-ask")

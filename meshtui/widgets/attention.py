@@ -8,6 +8,7 @@ from typing import ClassVar
 from rich.cells import cell_len
 from textual import events
 from textual.binding import Binding, BindingType
+from textual.content import Content
 from textual.message import Message
 
 from meshtui.core.view import Attention, Exit, LaneView
@@ -47,6 +48,8 @@ class NeedsYou(Painted, can_focus=True):
         self.items: tuple[Attention, ...] = ()
         self._index = 0
         self.most = MOST
+        self._line_items: list[int] = []
+        """The item that each line belongs to."""
         self._exits_at: list[tuple[int, int, int, int]] = []
         self.display = False
 
@@ -106,16 +109,24 @@ class NeedsYou(Painted, can_focus=True):
         self._lines_for = None
         self.refresh()
 
+    def on_mouse_move(self, event: events.MouseMove) -> None:
+        offset = event.get_content_offset(self)
+        if offset is None:
+            return
+        ways = [
+            number for y, start, end, number in self._exits_at if y == offset.y and start <= offset.x < end
+        ]
+        index = self._line_items[offset.y] if offset.y < len(self._line_items) else None
+        way = exit_by_number(self.items[index], ways[0]) if ways and index is not None else None
+        self.tooltip = Content(clean(way.command)) if way is not None else None
+
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
         if offset is None:
             return
-        first, shown = self._window()
-        index = first + offset.y
-        if self._stacked and index > self._index:
-            index -= 1
-        if index >= first + len(shown):
+        if offset.y >= len(self._line_items):
             return
+        index = self._line_items[offset.y]
         was, self._index = self._index, index
         for y, start, end, number in self._exits_at:
             if y == offset.y and start <= offset.x < end:
@@ -128,6 +139,7 @@ class NeedsYou(Painted, can_focus=True):
 
     def compose_lines(self, width: int) -> Sequence[Line]:
         self._exits_at = []
+        self._line_items = []
         first, shown = self._window()
         kind = max((cell_len(attention_mark(item).word) for item in shown), default=0) + 2
         subject = min(max((cell_len(clean(item.subject)) for item in shown), default=0), max(8, width // 4))
@@ -139,7 +151,9 @@ class NeedsYou(Painted, can_focus=True):
             if room:
                 line = self._with_exits(line, item, selected, len(lines), width - room)
             lines.append(line)
+            self._line_items.append(index)
             if selected and self._stacked and item.exits:
+                self._line_items.append(index)
                 lines.append(self._with_exits((), item, True, len(lines), 4))
         return lines
 

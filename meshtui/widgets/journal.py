@@ -49,6 +49,8 @@ class JournalLine(Painted):
             )  # fmt: skip
         for note in self.notes:
             entries.append((note.at, ((time_of_day(note.at) + " ", "muted"), (clean(note.text), note.look))))
+        # Of what happened at once, the last told comes first.
+        entries.reverse()
         entries.sort(key=lambda entry: -entry[0])
         if not entries:
             return ((("  no events yet", "muted"),),)
@@ -58,11 +60,11 @@ class JournalLine(Painted):
         lines: list[list[Span]] = [[(" ", "text")]]
         for entry in entries:
             if len(lines[-1]) > 1:
-                if width_of(lines[-1]) + 3 + width_of(entry) > width:
+                if width_of(lines[-1]) + 3 + width_of(entry) > width - 1:
                     if len(lines) == rows:
                         break
                     lines.append([(" ", "text")])
                 else:
                     lines[-1].append(("   ", "text"))
             lines[-1].extend(entry)
-        return [crop(line, width) for line in lines]
+        return [crop(line, width - 1) for line in lines]

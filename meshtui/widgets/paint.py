@@ -1,16 +1,19 @@
 """Drawing line by line: what is shown is spans of cleaned text, each with the name of a look.
 
-A look is a CSS component class, so that colours come from the style sheets and the theme. Lines are
-compared before they are drawn again, so that a refresh costs only the lines that changed.
+A look is a CSS component class of the screen, so that colours come from the style sheets and the theme;
+of the screen and not of each widget, because Textual works out every component of every widget at each
+change of a style. Lines are compared before they are drawn again, so that a refresh costs only the lines
+that changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Protocol, cast
+from typing import Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
+from rich.style import Style
 from textual.geometry import Size
 from textual.strip import Strip
 from textual.widget import Widget
@@ -39,6 +42,7 @@ LOOKS = (
     "cursor-blur",
 )
 LOOK_CLASSES: set[str] = {f"look--{look}" for look in LOOKS}
+"""The component classes of every screen that holds painted widgets."""
 
 
 class HasClock(Protocol):
@@ -75,34 +79,43 @@ def crop(line: Iterable[Span], width: int) -> Line:
 
 
 class Painter:
-    """Mixed into a widget that declares :data:`LOOK_CLASSES`; turns lines into strips."""
+    """Mixed into a widget on a screen that declares :data:`LOOK_CLASSES`; turns lines into strips."""
 
-    LOOKS: ClassVar[set[str]] = LOOK_CLASSES
+    _styles_of: dict[tuple[str, str | None], Style] | None = None
+
+    def notify_style_update(self) -> None:
+        self._styles_of = None
+        super().notify_style_update()  # type: ignore[misc]
+
+    def _style(self, look: str, cursor: str | None) -> Style:
+        """The style of ``look``, remembered until styles change; ``""`` is the widget's own."""
+        if self._styles_of is None:
+            self._styles_of = {}
+        style = self._styles_of.get((look, cursor))
+        if style is None:
+            widget = cast("Widget", self)
+            style = widget.rich_style
+            for name in (cursor, look):
+                if name:
+                    style += widget.screen.get_component_rich_style(f"look--{name}", partial=True)
+            self._styles_of[look, cursor] = style
+        return style
 
     def strip(self, line: Sequence[Span], width: int, *, cursor: str | None = None) -> Strip:
         """``line`` as a strip of exactly ``width`` cells, on the look ``cursor`` where it is given."""
-        widget = cast("Widget", self)
-        base = widget.rich_style
-        if cursor is not None:
-            base += widget.get_component_rich_style(f"look--{cursor}", partial=True)
-        segments = [
-            Segment(text, base + widget.get_component_rich_style(f"look--{look}", partial=True))
-            for text, look in line
-            if text
-        ]
+        base = self._style("", cursor)
+        segments = [Segment(text, self._style(look, cursor)) for text, look in line if text]
         return Strip(segments, sum(segment.cell_length for segment in segments)).adjust_cell_length(
             width, base
         )
 
     def blank(self, width: int) -> Strip:
         """An empty line."""
-        return Strip.blank(width, cast("Widget", self).rich_style)
+        return Strip.blank(width, self._style("", None))
 
 
 class Painted(Painter, Widget, can_focus=False, inherit_bindings=False):
     """A small widget drawn from a few lines, and drawn again only when they changed."""
-
-    COMPONENT_CLASSES = LOOK_CLASSES
 
     def __init__(self, *, id: str | None = None, classes: str | None = None) -> None:
         super().__init__(id=id, classes=classes)

@@ -12,9 +12,9 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 
 from meshtui.text import clean, clean_lines, number, wrap
-from meshtui.widgets.paint import LOOK_CLASSES, Line, Painter, Span, crop
+from meshtui.widgets.paint import Line, Painter, Span, crop
 
-LABEL = 11
+LABEL = 12
 MOST_LINES = 400
 """Of one body; the rest stands in the file."""
 
@@ -115,7 +115,6 @@ def _body(item: Body, width: int) -> Iterator[Line]:
 class Prose(Painter, ScrollView, can_focus=True):
     """A scrolled text; with ``follows`` it stays at its end unless the operator scrolled away."""
 
-    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "scroll_down", "Down", show=False, id="detail.down"),
         Binding("k,up", "scroll_up", "Up", show=False, id="detail.up"),

@@ -65,12 +65,13 @@ class StatusLine(Painted):
         state: Line = ((f"{mark.glyph} {mark.word}", mark.look),)
         parts: list[tuple[int, Line]] = [(0, state)]
         if view is not None and view.exists:
-            parts += self._parts(view, now_of(self), short=width < 100)
+            parts += self._parts(view, now_of(self), width=width)
         if self.mode == "polling":
             parts.append((2, (("▲ polling", "warn"),)))
         return (self._join(name, parts, width),)
 
-    def _parts(self, view: LaneView, now: int, *, short: bool) -> list[tuple[int, Line]]:
+    def _parts(self, view: LaneView, now: int, *, width: int) -> list[tuple[int, Line]]:
+        short = width < 100
         parts: list[tuple[int, Line]] = []
         runner = view.runner
         if runner.pid is not None and (runner.alive or view.state == "dead"):
@@ -88,7 +89,7 @@ class StatusLine(Painted):
         spark = sparkline(view.depth_history, now)
         if spark:
             parts.append((SPARK, ((spark, "run"),)))
-        active = self._active(view, now, short=short)
+        active = self._active(view, now, width)
         if active:
             parts.append((2, active))
         counts = view.counts
@@ -100,12 +101,12 @@ class StatusLine(Painted):
             parts.append((6, (("counting…", "muted"),)))
         return parts
 
-    def _active(self, view: LaneView, now: int, *, short: bool) -> Line:
+    def _active(self, view: LaneView, now: int, width: int) -> Line:
         if not view.active:
             return ()
         row = view.active[0]
-        title = cut_middle(clean(row.title), 20 if short else 28)
-        spans: list[Span] = [] if short else [("active ", "muted")]
+        title = cut_middle(clean(row.title), 16 if width < 70 else 20 if width < 100 else 28)
+        spans: list[Span] = [] if width < 100 else [("active ", "muted")]
         spans.append((title, "text"))
         if row.started_at is not None:
             late = row.deadline_at is not None and now > row.deadline_at
@@ -114,7 +115,7 @@ class StatusLine(Painted):
             if total is None and row.deadline_at is not None:
                 total = (row.deadline_at - row.started_at) / 1000
             if total is not None:
-                spans.append((f" of {stopwatch(round(total * 1000))}", "muted"))
+                spans.append((f"{'/' if width < 70 else ' of '}{stopwatch(round(total * 1000))}", "muted"))
         return tuple(spans)
 
     def _join(self, name: str, parts: list[tuple[int, Line]], width: int) -> Line:

@@ -14,18 +14,18 @@ from textual.geometry import Region, Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
+from textual.widget import Widget
 
 from meshtui.commands import bindings
 from meshtui.core.view import Row, Section
 from meshtui.text import cut_end
 from meshtui.widgets.columns import EMPTY, Layout
-from meshtui.widgets.paint import LOOK_CLASSES, Line, Painter, now_of
+from meshtui.widgets.paint import Line, Painter, now_of
 
 
 class QueueTable(Painter, ScrollView, can_focus=True):
     """The rows of one section."""
 
-    COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
 
     class Highlighted(Message):
@@ -155,7 +155,14 @@ class QueueTable(Painter, ScrollView, can_focus=True):
             self.post_message(self.Highlighted(row))
 
     def _resize(self) -> None:
-        self.virtual_size = Size(0, len(self.rows) + 1)
+        size = Size(0, len(self.rows) + 1)
+        page = self.container_size.height
+        if page and (size.height > page) == (self.virtual_size.height > page):
+            # The scroll bar neither comes nor goes: no other widget has to be laid out again.
+            self.set_reactive(Widget.virtual_size, size)
+            self._scroll_update(size)
+        else:
+            self.virtual_size = size
 
     # The cursor
 

@@ -240,7 +240,7 @@ def test_time_and_memory_grow_with_the_reply_only(unit: str) -> None:
         try:
             read_handoff(reply, ENVELOPE)
         except InvalidInput as error:
-            assert "hq-phase-handoff/v1" in str(error)  # noqa: PT017
+            assert "hq-phase-handoff/v1" in str(error)
         return time.process_time() - start
 
     # Quadratic time would be a hundred times as long, and minutes.

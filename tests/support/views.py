@@ -196,3 +196,15 @@ def without(view: LaneView, index: int) -> LaneView:
     """``view`` after one pending record is gone."""
     rows = (*view.pending[:index], *view.pending[index + 1 :])
     return replace(view, pending=rows, counts=replace(view.counts, pending=len(rows)))
+
+
+def wide() -> LaneView:
+    """A lane of long ids and wide characters."""
+    view = lane(4, attention=1)
+    rows = (
+        replace(view.pending[0], envelope_id="x" * 120, story_id=None, phase=None, label="US-2041-migrate-the-whole-billing-schema-to-the-new-tenant-layout/backend"),
+        replace(view.pending[1], story_id="物語-十五", phase="日本語のフェーズ名はとても長い"),
+        replace(view.pending[2], story_id="🚀-emoji", phase="👩‍👩‍👧 family ⚠️ sign"),
+        replace(view.pending[3], story_id=None, phase=None, label="[bold]not markup[/bold] [/foo] \x1b[31mred", engine="[a=b]"),
+    )  # fmt: skip
+    return replace(view, pending=rows, lane_id="ラン-レーン-とても長い名前のレーン-with-a-long-name")

@@ -1,0 +1,198 @@
+"""Draws the pictures in this folder from a demo that is built and worked for it: ``make screenshots``.
+
+The work is real, the clock is not: it stands still and is moved at each start of a phase, so that the same
+files come out every time, on every machine.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from meshtui.core.lane.lane import Lane
+from meshtui.core.lane.reader import LaneReader
+from meshtui.core.lane.service import open_runner
+from meshtui.core.view import Detail, LaneView
+from meshtui.demo.build import Demo, open_demo
+from meshtui.demo.envelopes import SOAK, SOAK_DEADLINE_SECONDS
+from meshtui.headless import render_svg
+
+HERE = Path(__file__).parent
+BEGIN_MS = 1_796_115_600_000
+"""2026-12-01 09:00:00 UTC."""
+GIT_DATE = "2026-12-01T09:00:00+0000"
+SHOWN_ROOT = "/home/ada/demo"
+SHOWN_PID = 4121
+WIDE = (120, 36)
+
+SECONDS = {
+    "tidy": 0.4,
+    "imports": 0.4,
+    "compile": 0.9,
+    "test": 1.2,
+    "leap-year-diagnose": 1.1,
+    "leap-year-repair": 1.6,
+    "docs": 0.3,
+    "changelog": 0.5,
+}
+"""How long a phase takes by the clock of the pictures."""
+SOAK_SECONDS = 3.1
+STAND_INS = {"output_bytes": 78, "last_output_at": "2026-12-01T09:00:10.650Z"}
+"""What a stall is told by depends on the machine's speed, to the byte and the millisecond."""
+
+
+class StagedClock:
+    """A clock that stands still until it is moved; waiting goes by the real one."""
+
+    def __init__(self, now_ms: int) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+    def advance(self, seconds: float) -> None:
+        self._now_ms += round(seconds * 1000)
+
+
+class Moment:
+    """What there was to see of the demo's lane at one moment, without anything of this machine."""
+
+    def __init__(self, demo: Demo, clock: StagedClock, *, after: float = 0.0) -> None:
+        self.now_ms = clock.now_ms() + round(after * 1000)
+        reader = LaneReader(demo.run_dir, clock=clock)
+        view = reader.refresh()
+        while not view.complete:
+            view = reader.refresh()
+        self._demo = demo
+        self._detail = reader.detail
+        self._view: LaneView = self._neutral(view)
+
+    def draw(self, *, size: tuple[int, int], select: str | None = None, screen: str | None = None) -> str:
+        """One picture; ``select`` is the id of an envelope."""
+        rows = [
+            row
+            for section in ("pending", "active", "done", "failed", "stalled")
+            for row in self._view.rows(section)
+        ]
+        key = next((row.key for row in rows if row.envelope_id == select), None)
+        assert (key is None) == (select is None), select
+        return render_svg(
+            self._view, size=size, now_ms=self.now_ms, detail=self._read, select=key, screen=screen
+        )
+
+    def _read(self, key: str) -> Detail | None:
+        found: Detail | None = self._neutral(self._detail(key))
+        return found
+
+    def _neutral(self, value: Any) -> Any:
+        """``value`` with the paths, process numbers and random names of every run of this script alike."""
+        if isinstance(value, str):
+            text = value.replace(str(self._demo.root), SHOWN_ROOT)
+            text = re.sub(r", silent for [^,·]*", "", text)
+            return re.sub(r"(-run-)[0-9a-f]{8}\b", r"\g<1>00000000", text)
+        if isinstance(value, dict):
+            return {key: STAND_INS.get(key, self._neutral(item)) for key, item in value.items()}
+        if isinstance(value, tuple | list):
+            return type(value)(self._neutral(item) for item in value)
+        if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            changed = {
+                field.name: self._field(field.name, getattr(value, field.name))
+                for field in dataclasses.fields(value)
+            }
+            return dataclasses.replace(value, **changed)
+        return value
+
+    def _field(self, name: str, value: Any) -> Any:
+        if name == "pid":
+            return None if value is None else SHOWN_PID
+        if name == "run_dir":
+            return Path(self._neutral(str(value)))
+        # A record's name is how it is found again.
+        return value if name == "key" else self._neutral(value)
+
+
+def build(root: Path, clock: StagedClock) -> Demo:
+    """A demo whose commits have the same names every time."""
+    demo, _ = open_demo(root, clock=clock)
+    dates = {"GIT_AUTHOR_DATE": GIT_DATE, "GIT_COMMITTER_DATE": GIT_DATE}
+    amend = ["git", "commit", "--quiet", "--amend", "--no-edit", "--reset-author"]
+    subprocess.run(amend, cwd=demo.repo, env={**os.environ, **dates}, check=True)
+    config = demo.run_dir.config
+    text = config.read_text(encoding="utf-8")
+    pairs = "".join(f'{key} = "{value}", ' for key, value in dates.items())
+    config.write_text(text.replace("env = { ", f"env = {{ {pairs}"), encoding="utf-8")
+    return demo
+
+
+def work(demo: Demo, clock: StagedClock, seen: Callable[[str, str, dict[str, Any]], None]) -> None:
+    """Run the lane until nothing is left that can run."""
+    runner = open_runner(demo.run_dir, until_idle=True, clock=clock)
+    runner.listen(seen)
+    runner.run()
+
+
+def _wait_for_output(demo: Demo, call_id: str) -> None:
+    """Until the call has said something: whether it had makes a difference to what its stall is told by."""
+    log = demo.run_dir.calls / call_id / "stdout.log"
+    end = time.monotonic() + 30
+    while not log.stat().st_size and time.monotonic() < end:
+        time.sleep(0.01)
+
+
+def draw_all(root: Path) -> dict[str, str]:
+    """File name to picture, of a demo built in ``root``."""
+    clock = StagedClock(BEGIN_MS)
+    demo = build(root, clock)
+    clock.advance(1)
+    pictures: dict[str, str] = {}
+    soak_seconds = float(SOAK_DEADLINE_SECONDS)
+
+    def stage(event: str, subject: str, data: dict[str, Any]) -> None:
+        if event != "phase_started":
+            return
+        if subject == SOAK:
+            _wait_for_output(demo, data["call"])
+            if data["attempt"] == 2:
+                pictures["running.svg"] = Moment(demo, clock, after=1).draw(size=WIDE, select=SOAK)
+        clock.advance(soak_seconds if subject == SOAK else SECONDS[subject])
+
+    work(demo, clock, stage)
+    clock.advance(4)
+    parked = Moment(demo, clock)
+    pictures["parked.svg"] = parked.draw(size=WIDE, select=SOAK)
+    pictures["enqueue.svg"] = parked.draw(size=WIDE, screen="enqueue")
+    pictures["narrow.svg"] = parked.draw(size=(60, 18))
+    Lane(demo.run_dir, clock=clock, by="demo").answer(SOAK, "retry", deadline_seconds=30)
+    soak_seconds = SOAK_SECONDS
+    work(demo, clock, stage)
+    clock.advance(4)
+    finished = Moment(demo, clock)
+    pictures["handoff.svg"] = finished.draw(size=WIDE, select="leap-year-repair", screen="handoff")
+    pictures["output.svg"] = finished.draw(size=WIDE, select="tidy", screen="output")
+    return pictures
+
+
+def main() -> None:
+    """Write the pictures that changed, and say which."""
+    with tempfile.TemporaryDirectory(prefix="meshtui-screenshots-") as folder:
+        pictures = draw_all(Path(folder) / "demo")
+    for name, svg in pictures.items():
+        path = HERE / name
+        same = path.exists() and path.read_text(encoding="utf-8") == svg
+        if not same:
+            path.write_text(svg, encoding="utf-8")
+        print(f"{'as it was' if same else 'drawn    '}  {path.relative_to(HERE.parent)}")
+
+
+if __name__ == "__main__":
+    main()
