@@ -20,6 +20,7 @@ from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.runner import Runner, RunnerOptions
 from meshtui.core.models.config import Config, EngineConfig
 from meshtui.core.models.names import RETRY
+from meshtui.core.snapshot import take_snapshot
 from tests.support.runners import LaneBox, MakeBox, alive, by_id, dump, lane_config, load, pid_in
 from tests.support.waiting import wait_until
 
@@ -570,6 +571,8 @@ class TestOutput:
         (event,) = box.events("call_left_running")
         assert event["subject"] == "one"
         assert event["data"]["ended"] == [f"sleep (pid {pid})"]
+        (warning,) = take_snapshot(box.root, SystemClock()).as_json()["warnings"]
+        assert warning == f"one: left running and ended: sleep (pid {pid})"
         assert box.result("one")["status"] == "done"
 
     def test_the_same_at_a_deadline(self, box: LaneBox) -> None:
