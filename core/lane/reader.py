@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from meshtui.core import storage
-from meshtui.core.calls import Call
 from meshtui.core.clock import Clock, SystemClock, from_iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import JournalFollower
@@ -30,8 +29,6 @@ from meshtui.core.lane.index import (
 from meshtui.core.lane.lease import Holder, holder
 from meshtui.core.lane.poll import FolderPoll
 from meshtui.core.lane.rows import finished_row, read_object, record_row, unread_row
-from meshtui.core.models.envelope import is_handoff_phase
-from meshtui.core.models.handoff import read_handoff
 from meshtui.core.models.names import safe_of
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import (
@@ -81,6 +78,7 @@ class RecordFolder:
         self.names: list[str] = []
         self.rows: tuple[Row, ...] = ()
         self._complete = False
+        self._unread: dict[str, Row] = {}
 
     def refresh(self, budget: Budget, *, limit: int | None = None) -> None:
         """List the folder if it changed, and read what is new; with ``limit`` there are no more rows."""
@@ -105,6 +103,8 @@ class RecordFolder:
             rows.append(entry[1])
         self._rows = known
         self.rows = tuple(rows)
+        if self._complete:
+            self._unread.clear()
 
     def forget(self) -> None:
         """Read everything again at the next refresh."""
@@ -125,7 +125,10 @@ class RecordFolder:
             if known is not None and known[0] == stamp:
                 return known
         if not budget.take():
-            return stamp, unread_row(name, self._section)
+            row = self._unread.get(name)
+            if row is None:
+                row = self._unread[name] = unread_row(name, self._section)
+            return stamp, row
         return stamp, record_row(name, self._section, read_object(f"{self._path}/{name}"))
 
 
@@ -404,6 +407,10 @@ class LaneReader:
         return Detail(path.name, "quarantined", None, raw, problem=str(reason) if reason else None)
 
     def _record_detail(self, path: Path, section: Section, *, result_only: bool = False) -> Detail:
+        # Needed for details only: the first view must not wait for them.
+        from meshtui.core.models.envelope import is_handoff_phase
+        from meshtui.core.models.handoff import read_handoff
+
         record = None if result_only else read_object(path)
         envelope_id = record.get("envelope_id") if record else None
         result = self._result_of(path, envelope_id, result_only)
@@ -440,6 +447,8 @@ class LaneReader:
         return read_object(self._paths.result(envelope_id))
 
     def _call_view(self, call_id: str) -> CallView | None:
+        from meshtui.core.calls import Call
+
         try:
             call = Call.attach(self._run_dir, call_id)
         except InvalidInput:

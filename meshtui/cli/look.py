@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import time
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import click
 
 from meshtui.cli.options import existing, json_option, run_dir_option
-from meshtui.cli.output import plain, print_json, print_line
+from meshtui.cli.output import flush, print_json, print_line, print_text
 from meshtui.core.clock import SystemClock, iso
 from meshtui.core.errors import NotFound
 
@@ -100,6 +101,7 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
                 last = item.seq
         if not follow:
             return
+        flush()
         time.sleep(FOLLOW_SECONDS)
         follower.refresh()
 
@@ -141,13 +143,20 @@ def logs(run_dir: Path, as_json: bool, subject: str, error_log: bool, tail: int 
     follower = OutputFollower(path)
     if tail is not None:
         follower.offset = follower.total
-    while True:
-        over = call.state() in ("ended", "lost")
-        while chunk := follower.read():
-            click.echo(plain(chunk.decode("utf-8", "replace")), nl=False)
-        if over or not follow:
-            return
-        call.wait(FOLLOW_SECONDS)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    try:
+        while True:
+            over = call.state() in ("ended", "lost")
+            while chunk := follower.read():
+                print_text(decoder.decode(chunk))
+            if over or not follow:
+                print_text(decoder.decode(b"", final=True))
+                return
+            flush()
+            call.wait(FOLLOW_SECONDS)
+    finally:
+        follower.close()
+        call.close()
 
 
 def _tail_lines(path: Path, count: int) -> list[str]:
