@@ -231,7 +231,8 @@ class Lane:
             if not left:
                 settler.put_back(record, event="phase_aborted")
                 stopped = record.envelope_id
-        files.write_status()
+        if stopped is not None:
+            self._say_waiting(files)
         return StopReceipt(stopped=stopped is not None, envelope_id=stopped, survivors=survivors)
 
     def kill(self, envelope_id: str) -> KillReceipt:
@@ -267,7 +268,7 @@ class Lane:
                 call=record.call,
             )
             settler.finish(record, result)
-            files.write_status()
+            self._say_waiting(files)
             return KillReceipt((envelope_id,), survivors)
         raise NotFound(f"envelope {envelope_id!r} is not running; a pending one can be withdrawn")
 
@@ -291,9 +292,7 @@ class Lane:
 
         def act(files: LaneFiles) -> AnswerReceipt:
             apply_answer(files, Settler(files), envelope_id, data)
-            if list_records(self._paths.stalled):
-                files.status.state = "parked"
-            files.write_status()
+            self._say_waiting(files)
             return AnswerReceipt(envelope_id, action)
 
         return self._ask_or_act(
@@ -370,6 +369,11 @@ class Lane:
             with lease:
                 return act(self._files())
         raise AssertionError("the last attempt returns or raises")
+
+    def _say_waiting(self, files: LaneFiles) -> None:
+        """Write ``loop.json`` of a lane that nobody works: parked while something is, else waiting."""
+        files.status.state = "parked" if list_records(self._paths.stalled) else "waiting"
+        files.write_status()
 
     def _wait_for_release(self) -> None:
         """Wait until the runner, which has answered, has let go of the lease."""
