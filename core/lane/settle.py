@@ -17,7 +17,7 @@ from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane.index import Index, result_status
-from meshtui.core.lane.queue import Queue
+from meshtui.core.lane.queue import RUNNER_LOCK_SECONDS, Queue
 from meshtui.core.lane.status import LaneStatus, Sessions, append_stall, read_json
 from meshtui.core.models.envelope import label_of, phase_of
 from meshtui.core.models.names import RECOVERED, RETRY, at_head
@@ -47,7 +47,7 @@ class LaneFiles:
         return cls(
             run_dir=run_dir,
             clock=clock,
-            queue=Queue(paths, clock),
+            queue=Queue(paths, clock, patience=RUNNER_LOCK_SECONDS),
             status=LaneStatus(paths, lane_id, clock),
             sessions=Sessions(paths, clock),
             journal=Journal(run_dir, clock),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import stat
 import subprocess
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,23 +16,29 @@ from typing import Any
 
 import pytest
 
-from meshtui.core import identity, strict_json
+from meshtui.core import identity, storage, strict_json
 from meshtui.core.clock import SystemClock, iso
+from meshtui.core.engines.command import CommandEngine
 from meshtui.core.errors import Held, InvalidInput, MeshtuiError, StorageError
 from meshtui.core.lane import dirlock
+from meshtui.core.lane import queue as queue_module
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lane import Lane
 from meshtui.core.lane.lease import Lease, holder
 from meshtui.core.lane.reader import LaneReader
+from meshtui.core.lane.service import open_runner
+from meshtui.core.models.config import EngineConfig
 from meshtui.core.models.names import RecordName
 from meshtui.core.models.record import Record
 from meshtui.core.run_dir import RunDir
+from tests.support.crash import disk_calls
 from tests.support.lanes import (
     AT,
     check,
     claim_first,
     files_of,
     finish_first,
+    index_now,
     new_lane,
     park_first,
     phase,
@@ -38,6 +46,7 @@ from tests.support.lanes import (
     run_until_idle,
     where,
 )
+from tests.support.waiting import wait_until
 
 as_user = pytest.mark.skipif(os.geteuid() == 0, reason="root reads and writes whatever the mode says")
 HEAD = "0000000000000001-1796083330000-00000000-0000-4000-8000-000000000001-head.json"
@@ -76,6 +85,11 @@ def a_record(name: str = HEAD, **fields: Any) -> bytes:
 # -- 18, 28: heads that are no records --------------------------------------------------------------------
 
 
+def _folder_with_files(path: Path) -> None:
+    path.mkdir()
+    put(path / "x", b"x")
+
+
 def _unreadable(path: Path) -> None:
     put(path, a_record())
     path.chmod(0)
@@ -93,7 +107,7 @@ BAD_HEADS: dict[str, Callable[[Path], None]] = {
     "bad envelope": lambda path: put(path, a_record(envelope={"kind": "phase"})),
     "id of another kind": lambda path: put(path, a_record(envelope_id=7)),
     "folder": lambda path: path.mkdir(),
-    "folder with files": lambda path: (path.mkdir(), put(path / "x", b"x"))[0],
+    "folder with files": _folder_with_files,
     "pipe": os.mkfifo,
     "symlink to nothing": lambda path: path.symlink_to("nowhere"),
     "symlink to itself": lambda path: path.symlink_to(path.name),
@@ -436,7 +450,7 @@ def me(**changes: Any) -> dict[str, Any]:
     return {**identity.current().as_json(), "heartbeat_at": iso(SystemClock().now_ms()), **changes}
 
 
-FREE = {
+FREE: dict[str, Callable[[], dict[str, Any]]] = {
     "reused pid": lambda: me(process_started_at=1),
     "another boot": lambda: me(boot_id="00000000-0000-0000-0000-000000000000"),
     "start beyond all bounds": lambda: me(process_started_at=10**400),
@@ -447,7 +461,7 @@ FREE = {
     "another host, no heartbeat": lambda: {"pid": 1, "host": "elsewhere"},
     "heartbeat beyond all bounds": lambda: me(host="elsewhere", heartbeat_at=-(10**400)),
 }
-HELD = {
+HELD: dict[str, Callable[[], dict[str, Any]]] = {
     "living, old heartbeat": lambda: me(heartbeat_at="2020-01-01T00:00:00.000Z"),
     "another host, fresh": lambda: me(host="elsewhere"),
     "another namespace, fresh": lambda: me(pid_namespace="pid:[1]"),
@@ -629,7 +643,6 @@ def test_claims_do_not_slow_down_with_the_queue(quick_path: Path) -> None:
     names = list_records(run_dir.lane.pending)
     assert queue.claim(names[0]) is not None
     opened: list[str] = []
-    from meshtui.core import storage
 
     read = storage.read_bytes
 
@@ -644,6 +657,110 @@ def test_claims_do_not_slow_down_with_the_queue(quick_path: Path) -> None:
     records = [path for path in opened if "/pending/" in path or "/claimed/" in path]
     assert records == []
     assert [path for path in opened if "/active/" in path] == [str(run_dir.lane.active / names[1])]
+
+
+def test_a_runner_outwaits_a_long_batch(quick_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever holds the queue longer than others would wait does not end the runner."""
+    monkeypatch.setattr(queue_module, "LOCK_SECONDS", 0.05)
+    run_dir, lane = new_lane(quick_path / "run")
+    lane.enqueue(phase("a"))
+    lock = storage.OsLock(run_dir.lane.queue_flock, what="the queue")
+    lock.acquire(1)
+    with pytest.raises(Held, match="the queue is busy"):
+        Lane(run_dir).enqueue(phase("b"))
+    released = threading.Timer(0.3, lock.release)
+    released.start()
+    run_until_idle(run_dir)
+    released.join()
+    assert results(run_dir) == {"a": "done"}
+
+
+def test_what_another_tool_claims_meanwhile_is_noticed(
+    quick_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its runner takes the record while our enqueue still syncs the folder."""
+    run_dir, lane = new_lane(quick_path / "run")
+    files_of(run_dir)
+    own(run_dir.lane.runner_lock, **me(host="elsewhere"))
+    sync = storage.sync_dir
+
+    def and_meanwhile(path: Path | str) -> None:
+        sync(path)
+        if str(path) == str(run_dir.lane.pending):
+            for name in list_records(run_dir.lane.pending):
+                (run_dir.lane.pending / name).rename(run_dir.lane.active / name)
+
+    monkeypatch.setattr(storage, "sync_dir", and_meanwhile)
+    for name in ("a", "b", "c"):
+        receipt = lane.enqueue(phase(name))
+        assert (receipt.position, receipt.queue_depth) == (1, 1)
+    assert index_now(run_dir)["counts"]["pending"] == 0
+    assert index_now(run_dir)["counts"]["active"] == 3
+
+
+def test_a_sequence_beyond_all_bounds_in_a_name_moves_no_other(quick_path: Path) -> None:
+    run_dir, lane = new_lane(quick_path / "run")
+    lane.enqueue(phase("a"))
+    name = str(RecordName.new(10**16 - 1, 1_796_083_330_000, "huge"))
+    put(run_dir.lane.pending / name, Record.new(name, "huge", AT, phase("huge")).as_bytes())
+    lane.enqueue(phase("b"))
+    run_until_idle(run_dir, 'echo "$MESHTUI_ENVELOPE_ID" >> "$MESHTUI_RUN_DIR/ran"')
+    assert (run_dir.root / "ran").read_text().split() == ["a", "b", "huge"]
+
+
+def test_what_does_not_belong_among_batches_is_left_alone(quick_path: Path) -> None:
+    run_dir, lane = new_lane(quick_path / "run")
+    lane.enqueue(phase("a"))
+    run_dir.lane.batches.mkdir()
+    put(run_dir.lane.batches / ".DS_Store", b"x")
+    lane.enqueue_many([phase("b"), phase("c")])
+    run_until_idle(run_dir)
+    assert len(results(run_dir)) == 3
+    assert (run_dir.lane.batches / ".DS_Store").exists()
+
+
+def test_a_long_name_in_quarantine_can_be_dropped(quick_path: Path) -> None:
+    run_dir, lane = new_lane(quick_path / "run")
+    lane.enqueue(phase("a"))
+    for length in (200, 220, 230, 240, 255):
+        put(run_dir.lane.pending / ("n" * length), b"")
+    run_until_idle(run_dir)
+    quarantined = files_of(run_dir).queue.quarantined()
+    assert len(quarantined) == 5
+    for name in quarantined:
+        lane.quarantine_drop(name)
+    assert len(list((run_dir.lane.quarantine / ".dropped").iterdir())) == 10
+
+
+def test_a_batch_whose_enqueuer_ended_is_run_by_an_idle_runner(quick_path: Path) -> None:
+    """It counts from the moment it is decided; nobody has to touch the queue for it to run."""
+    run_dir, lane = new_lane(quick_path / "run")
+    lane.enqueue(phase("first"))
+
+    def enqueue_and_end() -> None:
+        def act(number: int, name: str, args: tuple[Any, ...]) -> None:
+            if name == "rename" and str(args[1]).startswith(str(run_dir.lane.pending)):
+                os._exit(0)
+
+        with disk_calls(act):
+            lane.enqueue_many([phase("b1"), phase("b2")])
+
+    runner = open_runner(
+        run_dir, engine="command", engines=lambda name: CommandEngine(EngineConfig(run="cat"))
+    )
+    thread = threading.Thread(target=runner.run)
+    thread.start()
+    try:
+        wait_until(lambda: results(run_dir) == {"first": "done"})
+        child = multiprocessing.get_context("fork").Process(target=enqueue_and_end)
+        child.start()
+        child.join(20)
+        assert child.exitcode == 0
+        wait_until(lambda: len(results(run_dir)) == 3)
+    finally:
+        runner.request_stop()
+        thread.join(20)
+    assert set(results(run_dir).values()) == {"done"}
 
 
 def test_a_foreign_lock_taken_and_left_does_not_outlive_its_process(quick_path: Path) -> None:
