@@ -118,5 +118,10 @@ def load_record(path: Path) -> Record:
         return parse_record(path.name, storage.read_bytes(path, limit=MAX_RECORD_BYTES + 1))
     except IsADirectoryError:
         raise InvalidInput("a folder stands where a record belongs") from None
+    except FileNotFoundError:
+        if path.is_symlink():
+            # The name is there and will stay: not a record that somebody else moved away.
+            raise InvalidInput("a symlink that leads nowhere stands where a record belongs") from None
+        raise
     except StorageError as error:
         raise InvalidInput(f"cannot be read: {error}") from None
