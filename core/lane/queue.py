@@ -105,7 +105,19 @@ class Queue:
             for folder in missing:
                 storage.make_dir(folder)
             storage.sync_dir(self.paths.root)
+        self._refuse_other_filesystems()
         self._made = True
+
+    def _refuse_other_filesystems(self) -> None:
+        """Say it before any work is done: records are moved by renames, which stay on one filesystem."""
+        device = os.stat(self.paths.root).st_dev
+        for name in RECORD_FOLDERS:
+            folder = self.paths.folder(name)
+            if os.stat(folder).st_dev != device:
+                raise StorageError(
+                    f"{folder} is on another filesystem than {self.paths.root}: the record folders of a "
+                    "lane must lie on one"
+                )
 
     # -- adding -------------------------------------------------------------------------------------
 
@@ -368,9 +380,9 @@ class Queue:
         """Like :meth:`quarantine`, for a caller who holds the queue already."""
         storage.make_dir(self.paths.quarantine)
         # The reason's name is longer than the entry's, and a name holds 255 bytes.
-        target = name if len(os.fsencode(name)) <= 230 else f"{name[:70]}.{secrets.token_hex(3)}"
+        target = name if len(os.fsencode(name)) <= 230 else f"{_cut(name)}.{secrets.token_hex(3)}"
         while (self.paths.quarantine / target).exists() or (self.paths.quarantine / target).is_symlink():
-            target = f"{name}.{secrets.token_hex(3)}"
+            target = f"{_cut(name)}.{secrets.token_hex(3)}"
         note = {"name": target, "folder": folder, "reason": reason, "at": iso(self._clock.now_ms())}
         storage.write_atomic(
             self.paths.quarantine / f"{target}.reason.json", strict_json.dump_bytes(note, indent=2)
@@ -435,6 +447,11 @@ class Queue:
         reason = self.paths.quarantine / f"{name}.reason.json"
         if reason.exists():
             storage.move(reason, dropped / f"{target}.reason.json")
+
+
+def _cut(name: str) -> str:
+    """``name``, shortened so that a few more bytes still fit."""
+    return name if len(os.fsencode(name)) <= 230 else name[:50]
 
 
 def _clash(envelope_id: str, other: str) -> str:

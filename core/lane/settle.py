@@ -138,6 +138,8 @@ class Settler:
             status = result_status(storage.read_bytes(path, limit=16 << 20))
         except FileNotFoundError:
             return False
+        except (IsADirectoryError, StorageError):
+            status = "unreadable"
         storage.make_dir(self._paths.history)
         stamp = self._files.clock.now_ms()
         target = self._paths.history / f"{path.stem}.{stamp}.json"
@@ -250,7 +252,7 @@ class Settler:
         path = self._paths.result(record.envelope_id)
         try:
             result = read_json(path)
-        except MeshtuiError:
+        except (MeshtuiError, IsADirectoryError):
             with self._files.queue.locked() as index:
                 self.archive(index, record.envelope_id)
             return None
