@@ -119,10 +119,6 @@ def load_record(path: Path) -> Record:
     """The record at ``path``; ``FileNotFoundError`` if it is gone, :class:`InvalidInput` if it is none."""
     try:
         return parse_record(path.name, storage.read_bytes(path, limit=MAX_RECORD_BYTES + 1))
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise InvalidInput("a symlink to nothing stands where a record belongs") from None
-        raise
     except IsADirectoryError:
         raise InvalidInput("a folder stands where a record belongs") from None
     except FileNotFoundError:
