@@ -119,11 +119,12 @@ def load_record(path: Path) -> Record:
     """The record at ``path``; ``FileNotFoundError`` if it is gone, :class:`InvalidInput` if it is none."""
     try:
         return parse_record(path.name, storage.read_bytes(path, limit=MAX_RECORD_BYTES + 1))
-    except FileNotFoundError:
-        if path.is_symlink():
-            raise InvalidInput("a symlink to nothing stands where a record belongs") from None
-        raise
     except IsADirectoryError:
         raise InvalidInput("a folder stands where a record belongs") from None
+    except FileNotFoundError:
+        if path.is_symlink():
+            # The name is there and will stay: not a record that somebody else moved away.
+            raise InvalidInput("a symlink that leads nowhere stands where a record belongs") from None
+        raise
     except StorageError as error:
         raise InvalidInput(f"cannot be read: {error}") from None
