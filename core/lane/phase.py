@@ -122,6 +122,7 @@ class Phases:
         self._files = files
         self._settings = settings
         self._engines = engines
+        self._base_environment = scrubbed_environment(os.environ)
 
     def start(self, record: Record, *, fallback: Attempt | None = None) -> Attempt:
         """Start a record's next call; its name is durable in the record before it starts.
@@ -246,7 +247,7 @@ class Phases:
     def _environment(
         self, record: Record, call_id: str, story: str, session: str | None, deadline: int
     ) -> dict[str, str]:
-        environment = scrubbed_environment(os.environ)
+        environment = dict(self._base_environment)
         engine = self._settings.config.engines.get(self._settings.engine_for(record.envelope))
         if engine is not None and engine.env:
             environment.update(engine.env)

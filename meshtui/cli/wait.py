@@ -11,7 +11,7 @@ import click
 from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.clock import SystemClock
-from meshtui.core.errors import NotFound, WorkFailed
+from meshtui.core.errors import NeedsOperator, NotFound, WorkFailed
 from meshtui.core.lane.create import repo_of
 from meshtui.core.run_dir import RunDir
 
@@ -23,6 +23,7 @@ LANE_STATES = ("waiting", "running", "parked", "stopped", "failed", "paused", "d
 ENVELOPE_STATES = ("pending", "active", "done", "failed", "stalled", "withdrawn", "stopped", "finished")
 MISSION_STATES = ("planned", "running", "handoff", "done", "bad", "dead", "finished")
 _FINAL = ("done", "failed", "stopped")
+PARKED = "stalled"
 
 
 @click.command()
@@ -54,6 +55,11 @@ def wait(run_dir: Path, as_json: bool, subject: str, wanted: str | None, timeout
             else:
                 print_line(f"{subject} is {state}")
             return
+        if state == PARKED:
+            raise NeedsOperator(
+                f"{subject} is parked and will not become {wanted} before somebody answers it: "
+                f"meshtui answer {subject} --retry or --drop"
+            )
         if look.over(state):
             raise WorkFailed(f"{subject} is {state} and will not become {wanted} by itself")
         if end is not None and time.monotonic() >= end:
