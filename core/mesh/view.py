@@ -15,7 +15,8 @@ from meshtui.core.clock import Clock, SystemClock, from_iso
 from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
-from meshtui.core.models.mesh import is_mesh_id
+from meshtui.core.mesh.runlog import RunLog, read_run_log
+from meshtui.core.models.mesh import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, Exit, RunnerView
 
@@ -56,6 +57,9 @@ class LoopRow:
     worktree: str | None = None
     branch: str | None = None
     started_at: int | None = None
+    ended_at: int | None = None
+    marks: tuple[tuple[int, str], ...] = ()
+    """When which phase began, as the run log has it, oldest first."""
     updated_at: int | None = None
     candidate: str | None = None
 
@@ -63,6 +67,21 @@ class LoopRow:
     def key(self) -> str:
         """Unique in a run directory."""
         return f"{self.mission_id}/{self.loop_id}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does nothing more by itself."""
+        return self.status in ENDED
+
+    def elapsed(self, now: int) -> int | None:
+        """How long it took, or takes until ``now``; ``None`` before it started."""
+        if self.started_at is None:
+            wall = self.budget_used.get("wall_ms")
+            return wall if isinstance(wall, int) and self.ended and wall else None
+        if self.status == "running":
+            return max(0, now - self.started_at)
+        end = self.ended_at or self.updated_at
+        return max(0, end - self.started_at) if end is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +153,7 @@ class MissionReader:
         self._plan = _File(paths.plan)
         self._proof = _File(paths.graph_proof)
         self._loops: dict[str, tuple[_File, _File, _File]] = {}
+        self._logs: dict[str, tuple[tuple[int, int], RunLog]] = {}
 
     def refresh(self) -> MissionView:
         """The mission as it is now."""
@@ -173,6 +193,19 @@ class MissionReader:
             else (),
         )
 
+    def _log(self, loop_id: str) -> RunLog:
+        """The loop's run log, read again only when it grew."""
+        path = self.paths.loop(loop_id).log
+        try:
+            state = os.stat(path)
+        except OSError:
+            return RunLog()
+        mark = (state.st_size, state.st_mtime_ns)
+        known = self._logs.get(loop_id)
+        if known is None or known[0] != mark:
+            known = self._logs[loop_id] = (mark, read_run_log(path))
+        return known[1]
+
     def _row(self, node: dict[str, Any]) -> LoopRow:
         loop_id = str(node["loop_id"])
         paths = self.paths.loop(loop_id)
@@ -183,7 +216,8 @@ class MissionReader:
         checkpoint = files[1].refresh() or {}
         proof = files[2].refresh() or {}
         status = str(state.get("status") or "planned")
-        ended = status in ("completed", "blocked", "failed", "handoff", "cancelled")
+        ended = status in ENDED
+        log = self._log(loop_id)
         mine = checkpoint.get("meshtui")
         progress: dict[str, Any] = mine if isinstance(mine, dict) else {}
         gates = _dict(proof.get("gate_result")) if ended else {}
@@ -223,7 +257,9 @@ class MissionReader:
             handoff_reason=_text(_dict(state.get("handoff")).get("reason")),
             worktree=_text(_dict(proof.get("worktree")).get("path")),
             branch=_text(acting.get("branch")),
-            started_at=_int(progress.get("started_at")) or None,
+            started_at=log.started_at or _int(progress.get("started_at")) or None,
+            ended_at=log.ended_at if ended else None,
+            marks=log.marks,
             updated_at=from_iso(state.get("updated_at")),
             candidate=_text(progress.get("candidate")) or _text(proof.get("head_commit")),
         )
