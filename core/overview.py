@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from meshtui.core.clock import Clock, SystemClock
@@ -13,11 +12,6 @@ from meshtui.core.view import Detail, LaneView
 
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import MissionsReader
-
-
-def mission_places(root: Path) -> tuple[Path, ...]:
-    """Where missions of the directory ``root`` stand, if it has any."""
-    return (root / "missions", root / ".sneakoscope" / "missions", root / "loops")
 
 
 class RunDirReader:
@@ -34,7 +28,7 @@ class RunDirReader:
         view = self._lane.refresh(budget=budget)
         if self._missions is None:
             # Where there are no missions their room is not even imported.
-            if not any(place.is_dir() for place in mission_places(self._run_dir.root)):
+            if not any(place.is_dir() for place in self._run_dir.mission_places):
                 return view
             from meshtui.core.mesh.view import MissionsReader
 

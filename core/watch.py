@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Literal, Protocol
 
-from meshtui.core.overview import mission_places
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
 
@@ -209,7 +208,7 @@ class Watcher:
     def _watchable(self) -> list[tuple[Path, tuple[int, int]]]:
         """What there is to watch, with the identity of each."""
         found = []
-        for path in (self._run_dir.lane.root, self._run_dir.events, *mission_places(self._run_dir.root)):
+        for path in (self._run_dir.lane.root, self._run_dir.events, *self._run_dir.mission_places):
             try:
                 stat = path.stat()
             except OSError:

@@ -45,6 +45,8 @@ class LoopRow:
     checkers: int = 0
     active_workers: tuple[str, ...] = ()
     """The worker slots at work, e.g. ``maker-1``."""
+    workers_used: int = 0
+    """Makers and checkers that were at work so far."""
     gates_selected: tuple[str, ...] = ()
     gates_passed: tuple[str, ...] = ()
     gates_failed: tuple[str, ...] = ()
@@ -94,6 +96,7 @@ class MissionView:
     request: str = ""
     repo: str | None = None
     base_commit: str | None = None
+    integration_loop_id: str = "loop-integration"
     runner: RunnerView = field(default_factory=RunnerView)
     loops: tuple[LoopRow, ...] = ()
     graph_proof: dict[str, Any] | None = field(default=None, compare=False)
@@ -105,6 +108,11 @@ class MissionView:
     def ok(self) -> bool | None:
         """What the graph proof says, ``None`` while there is none."""
         return None if self.graph_proof is None else bool(self.graph_proof.get("ok"))
+
+    @property
+    def done(self) -> int:
+        """How many loops are complete."""
+        return sum(1 for loop in self.loops if loop.status == "completed")
 
     @property
     def state(self) -> str:
@@ -185,6 +193,7 @@ class MissionReader:
             request=str(plan.get("request") or ""),
             repo=_text(plan.get("repo")),
             base_commit=_text(plan.get("base_commit")),
+            integration_loop_id=_text(plan.get("integration_loop_id")) or "loop-integration",
             runner=runner,
             loops=tuple(rows),
             graph_proof=self._proof.refresh(),
@@ -246,6 +255,7 @@ class MissionReader:
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
             active_workers=tuple(sorted(calls)),
+            workers_used=_workers(progress, proof),
             gates_selected=_selected(node),
             gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
             gates_failed=_texts(gates.get("failed_gates") if ended else progress.get("failed")),
@@ -327,7 +337,7 @@ def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]
     for loop in view.loops:
         subject = f"{view.mission_id}/{loop.loop_id}"
         if loop.status == "handoff":
-            target = quote(subject if loop.loop_id != "loop-integration" else view.mission_id)
+            target = quote(subject if loop.loop_id != view.integration_loop_id else view.mission_id)
             items.append(
                 Attention(
                     kind="handoff",
@@ -351,11 +361,21 @@ def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]
                     subject=subject,
                     text="; ".join(loop.blockers[:3]) or loop.status,
                     since=loop.updated_at,
-                    exits=(Exit("resume", f"meshtui resume {name} {where}", "resume"),),
+                    exits=(
+                        Exit("log", f"meshtui logs {quote(subject)} {where}", "log"),
+                        Exit("resume", f"meshtui resume {name} {where}", "resume"),
+                    ),
                     key=loop.key,
                 )
             )
     return tuple(items)
+
+
+def _workers(progress: dict[str, Any], proof: dict[str, Any]) -> int:
+    if progress:
+        return _int(progress.get("makers_used")) + _int(progress.get("checkers_used"))
+    results = (_dict(proof.get(name)) for name in ("maker_result", "checker_result"))
+    return sum(_int(result.get("worker_count")) for result in results)
 
 
 def _selected(node: dict[str, Any]) -> tuple[str, ...]:
