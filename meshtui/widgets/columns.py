@@ -86,7 +86,8 @@ def _running(row: Row, index: int, width: int, now: int) -> Span:
 def _budget(row: Row, index: int, width: int, now: int) -> Span:
     if row.budget_seconds is None:
         return NOTHING
-    return duration(round(row.budget_seconds * 1000)), "text"
+    seconds = row.budget_seconds
+    return (f"{seconds:g} s" if seconds < 10 else duration(round(seconds * 1000))), "text"
 
 
 def _stalls(row: Row, index: int, width: int, now: int) -> Span:
