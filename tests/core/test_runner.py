@@ -131,7 +131,7 @@ class TestRun:
         assert "mode mesh is not available" in box.result("b")["error"]
         assert box.everything() == {"claimed": ["a", "b"]}
 
-    @pytest.mark.parametrize("kind", ["empty", "cut", "binary", "folder", "pipe", "brackets"])
+    @pytest.mark.parametrize("kind", ["empty", "cut", "binary", "folder", "pipe", "nowhere", "brackets"])
     def test_an_unreadable_head_is_quarantined_and_the_next_one_runs(self, kind: str, box: LaneBox) -> None:
         box.enqueue("good")
         head = box.paths.pending / "0000000000000000-bad.json"
@@ -139,6 +139,8 @@ class TestRun:
             head.mkdir()
         elif kind == "pipe":
             os.mkfifo(head)
+        elif kind == "nowhere":
+            head.symlink_to("gone.json")
         else:
             contents = {
                 "empty": b"",
@@ -154,6 +156,12 @@ class TestRun:
         assert names == ["0000000000000000-bad.json", "0000000000000000-bad.json.reason.json"]
         assert load(box.paths.quarantine / names[1])["reason"]
         assert [event["subject"] for event in box.events("record_quarantined")] == [head.name]
+
+    def test_a_symlink_to_nowhere_in_active_stops_no_runner(self, box: LaneBox) -> None:
+        box.enqueue("good")
+        (box.paths.active / "0000000000000000-bad.json").symlink_to("gone.json")
+        assert box.run().completed == 1
+        assert (box.paths.quarantine / "0000000000000000-bad.json").is_symlink()
 
     def test_until_idle_sees_what_comes_meanwhile(self, box: LaneBox) -> None:
         box.enqueue("a")
