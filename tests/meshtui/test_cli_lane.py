@@ -471,3 +471,21 @@ class TestTrust:
         said = cli.raw("trust", "--repo", str(tmp_path), "--json")
         assert said.code == 2
         assert "no such file to trust" in said.complaint
+
+
+@pytest.mark.parametrize("envelope_id", ["slow", "-slow", "--drop", "slow's [/x] $(id)"])
+def test_the_ways_out_run_as_they_are_told(envelope_id: str, cli: Cli) -> None:
+    cli.run_dir = cli.run_dir.with_name("a run's folder")
+    for way in range(3):
+        enqueue(cli, f"{envelope_id}{way}", deadline_seconds=0.1)
+        assert work(cli, command="exec sleep 600").code == 5
+        question = json.loads(next((cli.run_dir / "loop" / "questions").iterdir()).read_text())
+        commands = [exit["command"] for exit in cli.json("status")["attention"][0]["exits"]]
+        assert commands == question["exits"]
+        program, *words = shlex.split(commands[way])
+        assert program == "meshtui"
+        assert cli.raw(*words).code == 0
+        assert cli("interrupt").code == 0
+    (failed,) = cli.json("status")["attention"]
+    for told in reversed(failed["exits"]):
+        assert cli.raw(*shlex.split(told["command"])[1:]).code == 0
