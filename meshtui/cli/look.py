@@ -73,7 +73,7 @@ def _lane_lines(snapshot: dict[str, Any]) -> list[str]:
     who = "no runner"
     if runner["alive"]:
         age = runner["heartbeat_age_s"]
-        who = f"runner {runner['pid']}" + ("" if age is None else f", heartbeat {age:.0f} s ago")
+        who = f"runner {runner['pid'] or 'unknown'}" + ("" if age is None else f", heartbeat {age:.0f} s ago")
     lines = [f"{lane['lane_id']}: {lane['state']}, {who}"]
     if lane["active_envelope_id"]:
         lines.append(f"active: {lane['active_envelope_id']} ({lane['active_phase']})")

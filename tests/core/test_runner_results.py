@@ -259,3 +259,13 @@ def test_refused_ids_never_reach_a_file(box: LaneBox) -> None:
         with pytest.raises(InvalidInput):
             box.enqueue(bad)
     assert box.everything() == {}
+
+
+@pytest.mark.parametrize("instead", ["mkfifo", "mkdir"])
+def test_a_program_that_replaces_its_logs_holds_nobody(instead: str, box: LaneBox) -> None:
+    replaces = f"for log in *.log; do rm $log && {instead} $log; done; sleep 0.3"
+    box.enqueue("one")
+    box.enqueue("two")
+    outcome = box.run(engine=command(f'cd "$MESHTUI_RUN_DIR/calls/$MESHTUI_CALL_ID" && {replaces}'))
+    assert (outcome.completed, outcome.bad) == (2, False)
+    assert box.result("two")["status"] == "done"
