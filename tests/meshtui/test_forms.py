@@ -137,8 +137,8 @@ async def test_warnings_are_shown_before_and_after() -> None:
     engine = FakeEngine(lane(3))
     async with console(engine=engine) as it:
         await it.press("e", "g", "o")
-        form(it).query_one("#field-mode").focus()
-        await it.press("space")
+        form(it).query_one("#field-engine", Input).value = "claude"
+        await it.pilot.pause()
         assert "▲" in str(form(it).query_one("#verdict", Static).content)
 
 

@@ -33,8 +33,14 @@ def test_commands_are_defined_once() -> None:
     ids = [command.id for command in COMMANDS]
     assert len(ids) == len(set(ids))
     for scope in ("lane", "table"):
-        keys = [key for command in COMMANDS if command.scope == scope for key in command.key.split(",")]
-        assert len(keys) == len(set(keys))
+        for side in ("queue", "loops"):
+            keys = [
+                key
+                for command in COMMANDS
+                if command.scope == scope and command.side in (None, side)
+                for key in command.key.split(",")
+            ]
+            assert len(keys) == len(set(keys))
     for command in COMMANDS:
         name = f"action_{command.action.partition('(')[0]}"
         owner = QueueTable if command.scope == "table" else LaneScreen
