@@ -50,8 +50,7 @@ class ManualClock:
 
 def iso(ms: int) -> str:
     """``ms`` since the epoch as the formats write it: ``2026-11-30T19:26:58.417Z``."""
-    moment = datetime.fromtimestamp(ms / 1000, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{ms % 1000:03d}Z"
+    return f"{datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec='milliseconds')[:-6]}Z"
 
 
 def from_iso(text: object) -> int | None:

@@ -118,9 +118,14 @@ def identify(pid: int) -> ProcessIdentity:
     return ProcessIdentity(pid, started_at(pid), boot_id(), host(), pid_namespace())
 
 
+@cache
 def current() -> ProcessIdentity:
     """The identity of this process."""
     return identify(os.getpid())
+
+
+# A child that was forked off is another process.
+os.register_at_fork(after_in_child=current.cache_clear)
 
 
 def presence(who: ProcessIdentity) -> Presence:

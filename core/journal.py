@@ -133,9 +133,15 @@ def read_tail(path: Path, count: int) -> list[Event]:
         block = read_block(path, start, span)
         if start > 0:
             block = block[block.find(b"\n") + 1 :]
-        events = parse_lines(block)
-        if len(events) >= count or start == 0:
-            return events[-count:]
+        events: list[Event] = []
+        for line in reversed(block.split(b"\n")):
+            event = parse_line(line)
+            if event is not None:
+                events.append(event)
+                if len(events) == count:
+                    break
+        if len(events) == count or start == 0:
+            return events[::-1]
         span *= 4
 
 

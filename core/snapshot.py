@@ -68,8 +68,8 @@ def take_snapshot(root: Path, clock: Clock) -> Snapshot:
             taken_at=iso(clock.now_ms()),
             lane=None,
             queue=None,
-            lanes=[lane for lane, _ in lanes],
-            attention=[item for view in views for item in _attention(view)],
+            lanes=tuple(lane for lane, _ in lanes),
+            attention=tuple(item for view in views for item in _attention(view)),
         )
     return snapshot_of(read_view(RunDir(root), clock, history=False), clock.now_ms(), kind=kind)
 
@@ -90,7 +90,7 @@ def snapshot_of(view: LaneView, now_ms: int, *, kind: Kind = "lane") -> Snapshot
         lane=_lane(view, now_ms) if view.exists else None,
         queue=_queue(view) if view.exists else None,
         attention=_attention(view),
-        warnings=list(view.warnings),
+        warnings=view.warnings,
     )
 
 
@@ -115,9 +115,9 @@ def _lane(view: LaneView, now_ms: int) -> LaneSnapshot:
 
 def _queue(view: LaneView) -> QueueSnapshot:
     return QueueSnapshot(
-        pending=[_row(row, place) for place, row in enumerate(view.pending[:PENDING_ROWS], 1)],
-        active=[_row(row, None) for row in view.active],
-        stalled=[_row(row, None) for row in view.stalled],
+        pending=tuple(_row(row, place) for place, row in enumerate(view.pending[:PENDING_ROWS], 1)),
+        active=tuple(_row(row, None) for row in view.active),
+        stalled=tuple(_row(row, None) for row in view.stalled),
         counts=_counts(view),
         counts_exact=view.counts_exact,
     )
@@ -153,17 +153,17 @@ def _row(row: Row, position: int | None) -> RowSnapshot:
     )
 
 
-def _attention(view: LaneView) -> list[AttentionSnapshot]:
-    return [
+def _attention(view: LaneView) -> tuple[AttentionSnapshot, ...]:
+    return tuple(
         AttentionSnapshot(
             kind=item.kind,
             subject=item.subject,
             text=item.text,
             since=_time(item.since),
-            exits=[ExitSnapshot(label=way.label, command=way.command) for way in item.exits],
+            exits=tuple(ExitSnapshot(label=way.label, command=way.command) for way in item.exits),
         )
         for item in view.attention
-    ]
+    )
 
 
 def _time(ms: int | None) -> str | None:

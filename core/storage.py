@@ -15,8 +15,6 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -51,15 +49,25 @@ def explain(error: OSError, path: Path | str) -> StorageError:
     return StorageError(f"{path}: {hint}")
 
 
-@contextmanager
-def _named(path: Path | str) -> Iterator[None]:
+class _named:
     """Turn what the disk refuses into one line; what callers decide by (missing, existing) passes."""
-    try:
-        yield
-    except (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError):
-        raise
-    except OSError as error:
-        raise explain(error, path) from error
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError) and not isinstance(error, _DECIDING):
+            raise explain(error, self._path) from error
+
+
+_DECIDING = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -68,9 +76,10 @@ def _write_all(fd: int, data: bytes) -> None:
         view = view[os.write(fd, view) :]
 
 
-def _write_temporary(target: Path, data: bytes, *, durable: bool, mode: int) -> str:
+def _write_temporary(target: Path | str, data: bytes, *, durable: bool, mode: int) -> str:
     """Write ``data`` into a new temporary file beside ``target`` and return its path."""
-    temporary = f"{target.parent}/.{target.name[:100]}.{secrets.token_hex(6)}.tmp"
+    folder, name = os.path.split(target)
+    temporary = f"{folder or '.'}/.{name[:100]}.{secrets.token_hex(6)}.tmp"
     fd = os.open(temporary, _WRITE_NEW, mode)
     try:
         try:
@@ -93,7 +102,7 @@ def _forget(path: str) -> None:
         return
 
 
-def sync_dir(path: Path) -> None:
+def sync_dir(path: Path | str) -> None:
     """Make the names in folder ``path`` survive a power cut."""
     with _named(path):
         fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -113,7 +122,7 @@ def sync_file(path: Path) -> None:
             os.close(fd)
 
 
-def write_atomic(path: Path, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
+def write_atomic(path: Path | str, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
     """Replace file ``path`` by ``data``: a reader sees the old or the new one, never a part.
 
     With ``durable`` the new contents survive a power cut from the moment this returns.
@@ -127,7 +136,7 @@ def write_atomic(path: Path, data: bytes, *, durable: bool = True, mode: int = F
             _forget(temporary)
             raise
     if durable:
-        sync_dir(path.parent)
+        sync_dir(os.path.dirname(path) or ".")
 
 
 def create(path: Path, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
@@ -154,7 +163,7 @@ def write_new(path: Path, data: bytes, *, durable: bool, mode: int = FILE_MODE) 
             os.close(fd)
 
 
-def write_in_place(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+def write_in_place(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> None:
     """Overwrite small file ``path`` without a second name or a sync.
 
     A crash in the middle can leave it damaged: only for what can be computed again.
@@ -168,7 +177,7 @@ def write_in_place(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
             os.close(fd)
 
 
-def append(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
+def append(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> None:
     """Add ``data`` to the end of ``path`` with one write; makes the file if there is none."""
     with _named(path):
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
@@ -179,7 +188,7 @@ def append(path: Path, data: bytes, *, mode: int = FILE_MODE) -> None:
             os.close(fd)
 
 
-def move(source: Path, target: Path, *, durable: bool = True) -> None:
+def move(source: Path | str, target: Path | str, *, durable: bool = True) -> None:
     """Rename ``source`` to ``target``, which nobody may hold; raises ``FileNotFoundError``.
 
     Of several processes that move one file exactly one succeeds. With ``durable`` both folders are
@@ -188,9 +197,25 @@ def move(source: Path, target: Path, *, durable: bool = True) -> None:
     with _named(source):
         os.rename(source, target)
     if durable:
-        sync_dir(target.parent)
-        if source.parent != target.parent:
-            sync_dir(source.parent)
+        folders = (os.path.dirname(target) or ".", os.path.dirname(source) or ".")
+        for folder in dict.fromkeys(folders):
+            sync_dir(folder)
+
+
+def link(source: Path | str, target: Path | str) -> None:
+    """Give file ``source`` the second name ``target``; raises ``FileExistsError`` if that is taken."""
+    with _named(target):
+        os.link(source, target)
+
+
+def patch(path: Path | str, data: bytes, offset: int) -> None:
+    """Overwrite a few bytes inside file ``path``, which exists and holds more than these; no sync."""
+    with _named(path):
+        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            os.pwrite(fd, data, offset)
+        finally:
+            os.close(fd)
 
 
 def make_dir(path: Path, *, mode: int = DIR_MODE) -> bool:
@@ -219,7 +244,7 @@ def make_dirs(path: Path, *, mode: int = DIR_MODE) -> None:
             sync_dir(folder.parent)
 
 
-def remove_file(path: Path) -> bool:
+def remove_file(path: Path | str) -> bool:
     """Remove a file of meshtui's own; ``False`` if there was none."""
     with _named(path):
         try:
@@ -269,7 +294,7 @@ def open_log(path: Path, *, mode: int = FILE_MODE) -> int:
         return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
 
 
-def read_bytes(path: Path, *, limit: int | None = None) -> bytes:
+def read_bytes(path: Path | str, *, limit: int | None = None) -> bytes:
     """The contents of ``path``, at most ``limit`` bytes; raises ``FileNotFoundError``.
 
     What is not a plain file (a pipe, a device) is refused, so that a reader never hangs on one.
@@ -285,10 +310,11 @@ def read_bytes(path: Path, *, limit: int | None = None) -> bytes:
             wanted = state.st_size + 1 if limit is None else limit
             parts = []
             while wanted > 0:
-                part = os.read(fd, min(wanted, 1 << 20))
-                if not part:
-                    break
+                asked = min(wanted, 1 << 20)
+                part = os.read(fd, asked)
                 parts.append(part)
+                if len(part) < asked:
+                    break
                 wanted -= len(part)
                 if limit is None and wanted == 0:
                     wanted = 1 << 16

@@ -94,11 +94,17 @@ def lane_id_of(run_dir: RunDir, *, asked: str | None = None, configured: str | N
     """The lane's id: as asked for, configured, recorded at creation, written by its runner, or the folder's name."""
     if asked or configured:
         return asked or configured or ""
-    for value in (about_run_dir(run_dir), _status(run_dir)):
-        lane_id = value.get("lane_id")
-        if isinstance(lane_id, str) and lane_id:
-            return lane_id
-    return run_dir.root.name
+    return recorded_id(run_dir) or _id_in(_status(run_dir)) or run_dir.root.name
+
+
+def recorded_id(run_dir: RunDir) -> str | None:
+    """The lane's id as it was recorded when the directory was made; it stays."""
+    return _id_in(about_run_dir(run_dir))
+
+
+def _id_in(value: dict[str, Any]) -> str | None:
+    lane_id = value.get("lane_id")
+    return lane_id if isinstance(lane_id, str) and lane_id else None
 
 
 def _status(run_dir: RunDir) -> dict[str, Any]:

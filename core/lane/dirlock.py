@@ -83,10 +83,12 @@ def is_free(folder: Path, clock: Clock) -> bool:
     return age_s is None or age_s > HEARTBEAT_STALE_SECONDS
 
 
-def try_take(folder: Path, clock: Clock, **fields: Any) -> bool:
+def try_take(folder: Path, clock: Clock, *, kept: Path | None = None, **fields: Any) -> bool:
     """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it.
 
-    ``fields`` go into ``owner.json`` beside who and when.
+    ``fields`` go into ``owner.json`` beside who and when. With ``kept``, a file of the caller's that only
+    one process at a time uses, ``owner.json`` is a second name of that file: some filesystems are slow to
+    make files where many were just removed.
     """
     for _ in range(2):
         try:
@@ -95,7 +97,13 @@ def try_take(folder: Path, clock: Clock, **fields: Any) -> bool:
             os_made = False
         if os_made:
             try:
-                storage.write_new(folder / "owner.json", owner_bytes(clock, **fields), durable=False)
+                content = owner_bytes(clock, **fields)
+                if kept is None:
+                    storage.write_new(folder / "owner.json", content, durable=False)
+                else:
+                    # Only now: until the folder could be made, a stale lock may have held this very file.
+                    storage.write_in_place(kept, content)
+                    storage.link(kept, f"{folder}/owner.json")
             except FileExistsError:
                 # Another tool put its own lock back over ours.
                 return False
@@ -139,10 +147,10 @@ def _break_stale(folder: Path, clock: Clock) -> bool:
     return True
 
 
-def take(folder: Path, clock: Clock, *, timeout: float, what: str) -> None:
+def take(folder: Path, clock: Clock, *, timeout: float, what: str, kept: Path | None = None) -> None:
     """Take lock ``folder``, waiting at most ``timeout`` seconds; raises :class:`Held` naming the holder."""
     end = time.monotonic() + timeout
-    while not try_take(folder, clock):
+    while not try_take(folder, clock, kept=kept):
         if time.monotonic() >= end:
             owner = read_owner(folder)
             who = owner.describe(clock.now_ms()) if owner else "an unknown process"

@@ -15,7 +15,7 @@ import hashlib
 import json
 import os
 import zlib
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -52,33 +52,35 @@ class IndexState:
     """How many of the done ones gave a handoff that says failed or blocked."""
 
 
+_HEAD = f'{{"schema":"{SCHEMA}","dirty":'.encode()
+_FIELDS = tuple(item.name for item in fields(IndexState) if item.name != "dirty")
+
+
 def read_state(paths: LanePaths) -> IndexState | None:
     """The saved state, ``None`` if there is none or it is damaged."""
     try:
-        value = json.loads(storage.read_bytes(paths.ids / "state.json", limit=1 << 16))
-        if value.pop("schema") != SCHEMA:
+        raw = storage.read_bytes(f"{paths.ids}/state.json", limit=1 << 16)
+        value = json.loads(raw)
+        # Written in place, it may be half old and half new and still be JSON.
+        whole = value["check"] == zlib.crc32(raw[raw.index(b"{", 1) : raw.rindex(b"}")])
+        if not whole or not raw.startswith(_HEAD) or type(value["dirty"]) is not bool:
             return None
-        check = value.pop("check")
-        state = IndexState(**value)
+        return IndexState(dirty=value["dirty"], **value["state"])
     except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, StorageError):
         return None
-    # Written in place, it may be half old and half new and still be JSON.
-    return state if check == _check(state) else None
-
-
-def _check(state: IndexState) -> int:
-    return zlib.crc32(repr(state).encode("utf-8", "surrogateescape"))
 
 
 def folder_times(paths: LanePaths) -> dict[str, int]:
     """The modification times of all record folders and of ``results/`` now, 0 where there is none."""
-    times = {}
-    for name in (*RECORD_FOLDERS, "results"):
-        try:
-            times[name] = os.stat(f"{paths.root}/{name}").st_mtime_ns
-        except OSError:
-            times[name] = 0
-    return times
+    return {name: folder_time(paths, name) for name in (*RECORD_FOLDERS, "results")}
+
+
+def folder_time(paths: LanePaths, name: str) -> int:
+    """The modification time of one of those folders, 0 where there is none."""
+    try:
+        return os.stat(f"{paths.root}/{name}").st_mtime_ns
+    except OSError:
+        return 0
 
 
 def list_records(folder: Path) -> list[str]:
@@ -171,6 +173,8 @@ class Index:
     def __init__(self, paths: LanePaths) -> None:
         self._paths = paths
         self.state = IndexState()
+        self._saved = False
+        """Whether the file holds this state, but for the mark of a change under way."""
         self._ours: set[str] = set()
         """Folders changed since ``load``; others keep the times at which they were looked at."""
 
@@ -192,6 +196,7 @@ class Index:
             # A change was cut off; or another tool enqueued, whose record may be finished already.
             stale = [*RECORD_FOLDERS, "results"]
             self.state.sequence = max(sequence or 0, state.sequence)
+        self._saved = not stale
         if stale:
             self._rescan(stale, times)
         return bool(stale)
@@ -199,20 +204,27 @@ class Index:
     def begin(self) -> None:
         """Say on disk that a change is under way."""
         self.state.dirty = True
-        self._write()
+        if self._saved:
+            storage.patch(f"{self._paths.ids}/state.json", b"true ", len(_HEAD))
+        else:
+            self._write()
 
     def save(self) -> None:
         """Remember the state together with the times of the changed folders as they are now."""
-        times = folder_times(self._paths)
-        self.state.mtimes = {
-            name: at if name in self._ours else self.state.mtimes.get(name, at) for name, at in times.items()
-        }
+        self.state.mtimes.update({name: folder_time(self._paths, name) for name in self._ours})
         self.state.dirty = False
         self._write()
 
     def _write(self) -> None:
-        value = {"schema": SCHEMA, "check": _check(self.state), **asdict(self.state)}
-        storage.write_in_place(self._paths.ids / "state.json", strict_json.dump_bytes(value))
+        body = strict_json.dumps({name: getattr(self.state, name) for name in _FIELDS})
+        content = body.encode("utf-8", "replace")
+        dirty = b"true " if self.state.dirty else b"false"
+        check = b"%d" % zlib.crc32(content)
+        storage.write_in_place(
+            f"{self._paths.ids}/state.json",
+            b"".join((_HEAD, dirty, b',"check":', check, b',"state":', content, b"}\n")),
+        )
+        self._saved = True
 
     def _sequence_in_file(self) -> int | None:
         try:
@@ -269,12 +281,9 @@ class Index:
 
     # -- used ids -----------------------------------------------------------------------------------
 
-    def _shard(self, folded_id: str) -> Path:
-        return (
-            self._paths.ids
-            / "used"
-            / hashlib.sha1(_encoded(folded_id), usedforsecurity=False).hexdigest()[:2]
-        )
+    def _shard(self, folded_id: str) -> str:
+        key = hashlib.sha1(_encoded(folded_id), usedforsecurity=False).hexdigest()[:2]
+        return f"{self._paths.ids}/used/{key}"
 
     def is_used(self, folded_id: str) -> bool:
         """Whether some record or result has this folded safe id, as far as the index knows."""
@@ -286,14 +295,14 @@ class Index:
 
     def add_used(self, folded_ids: list[str]) -> None:
         """Remember ids whose records stand in their folder now."""
-        shards: dict[Path, list[str]] = {}
+        shards: dict[str, list[str]] = {}
         for folded_id in folded_ids:
             shards.setdefault(self._shard(folded_id), []).append(folded_id)
         for shard, ids in shards.items():
             storage.append(shard, b"".join(_encoded(item) + b"\n" for item in ids))
 
     def _add_missing(self, folded_ids: set[str]) -> None:
-        shards: dict[Path, set[bytes]] = {}
+        shards: dict[str, set[bytes]] = {}
         for folded_id in folded_ids:
             shards.setdefault(self._shard(folded_id), set()).add(_encoded(folded_id))
         for shard, ids in shards.items():

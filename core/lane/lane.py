@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +14,7 @@ from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane import control
-from meshtui.core.lane.create import lane_id_of
+from meshtui.core.lane.create import lane_id_of, recorded_id
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Holder, Lease, holder
 from meshtui.core.lane.queue import Placed, Queue
@@ -56,12 +57,16 @@ class Lane:
         self._by = by
         self._queue = Queue(self._paths, self._clock)
         self._journal = Journal(run_dir, self._clock)
+        self._recorded_id: str | None = None
         self.warnings: list[str] = []
 
     @property
     def lane_id(self) -> str:
         """The lane's id."""
-        return lane_id_of(self._run_dir)
+        if self._recorded_id is None:
+            self._recorded_id = recorded_id(self._run_dir)
+        # One that was not recorded when the directory was made may yet be written by its runner.
+        return self._recorded_id or lane_id_of(self._run_dir)
 
     # -- the queue ----------------------------------------------------------------------------------
 
@@ -289,6 +294,11 @@ class Lane:
         """Settle a parked envelope: back to the head with attempts from 0, or given up."""
         self._need_lane()
         self._refuse_foreign("answer")
+        if deadline_seconds is not None and not (math.isfinite(deadline_seconds) and deadline_seconds > 0):
+            raise InvalidInput(
+                f"deadline_seconds must be a positive finite number, not {deadline_seconds!r}",
+                field="deadline_seconds",
+            )
         data = {"action": action, "engine": engine, "deadline_seconds": deadline_seconds}
 
         def act(files: LaneFiles) -> AnswerReceipt:

@@ -44,6 +44,7 @@ class Queue:
     def __init__(self, paths: LanePaths, clock: Clock) -> None:
         self.paths = paths
         self._clock = clock
+        self._made = False
         self.depth = 0
         """How many were pending when this object last let go of the queue."""
 
@@ -59,7 +60,13 @@ class Queue:
         lock.acquire(LOCK_SECONDS)
         try:
             if enqueuing:
-                dirlock.take(self.paths.enqueue_lock, self._clock, timeout=LOCK_SECONDS, what="the queue")
+                dirlock.take(
+                    self.paths.enqueue_lock,
+                    self._clock,
+                    timeout=LOCK_SECONDS,
+                    what="the queue",
+                    kept=self.paths.enqueue_owner,
+                )
             try:
                 self._settle_batches()
                 index = Index(self.paths)
@@ -85,17 +92,20 @@ class Queue:
 
     def make_folders(self) -> None:
         """Make what a lane needs; what exists stays."""
-        storage.make_dirs(self.paths.root)
-        made = [
-            storage.make_dir(folder)
-            for folder in (
-                *(self.paths.folder(name) for name in RECORD_FOLDERS),
-                self.paths.results,
-                self.paths.control,
-            )
-        ]
-        if any(made):
+        if self._made and os.path.isdir(self.paths.control):  # noqa: PTH112 - cheaper
+            return
+        folders = (
+            *(self.paths.folder(name) for name in RECORD_FOLDERS),
+            self.paths.results,
+            self.paths.control,
+        )
+        missing = [folder for folder in folders if not folder.is_dir()]
+        if missing:
+            storage.make_dirs(self.paths.root)
+            for folder in missing:
+                storage.make_dir(folder)
             storage.sync_dir(self.paths.root)
+        self._made = True
 
     # -- adding -------------------------------------------------------------------------------------
 
@@ -120,10 +130,10 @@ class Queue:
         """Write ``records``, which carry sequences already, to the end of ``pending/``."""
         before = index.state.counts.get("pending", 0)
         storage.write_in_place(
-            self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence}, indent=2)
+            self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
         )
         if len(records) == 1:
-            self._write_one(self.paths.pending / records[0].name, records[0])
+            self._write_one(f"{self.paths.pending}/{records[0].name}", records[0])
         else:
             self._write_batch(records)
         index.add_used([folded(safe_id(record.envelope_id)) for record in records])
@@ -133,7 +143,7 @@ class Queue:
         depth = before + len(records)
         return [Placed(record, before + place, depth) for place, record in enumerate(records, 1)]
 
-    def _write_one(self, path: Path, record: Record) -> None:
+    def _write_one(self, path: str, record: Record) -> None:
         try:
             storage.write_atomic(path, record.as_bytes())
         except StorageError:
@@ -295,7 +305,7 @@ class Queue:
         for folder, record in records:
             index.state.sequence += 1
             storage.write_in_place(
-                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence}, indent=2)
+                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
             )
             name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             moved = self.shift_locked(index, record, folder, "pending", name=name)
@@ -398,7 +408,7 @@ class Queue:
             storage.write_atomic(path, record.as_bytes())
             index.state.sequence += 1
             storage.write_in_place(
-                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence}, indent=2)
+                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
             )
             new_name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             storage.move(path, self.paths.pending / new_name)

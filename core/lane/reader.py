@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from meshtui.core import storage
-from meshtui.core.calls import Call
 from meshtui.core.clock import Clock, SystemClock, from_iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import JournalFollower
@@ -30,8 +29,6 @@ from meshtui.core.lane.index import (
 from meshtui.core.lane.lease import Holder, holder
 from meshtui.core.lane.poll import FolderPoll
 from meshtui.core.lane.rows import finished_row, read_object, record_row, unread_row
-from meshtui.core.models.envelope import is_handoff_phase
-from meshtui.core.models.handoff import read_handoff
 from meshtui.core.models.names import safe_of
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import (
@@ -48,6 +45,8 @@ from meshtui.core.view import (
 )
 
 DEPTH_POINTS = 120
+WARNING_EVENTS = 50
+"""How far back in the journal warnings are looked for."""
 RAW_LIMIT = 64 << 10
 
 
@@ -79,9 +78,10 @@ class RecordFolder:
         self.names: list[str] = []
         self.rows: tuple[Row, ...] = ()
         self._complete = False
+        self._unread: dict[str, Row] = {}
 
     def refresh(self, budget: Budget, *, limit: int | None = None) -> None:
-        """List the folder if it changed, and read what is new, at most ``limit`` rows from its head."""
+        """List the folder if it changed, and read what is new; with ``limit`` there are no more rows."""
         changed = self._poll.changed()
         if not changed and self._complete and not self._restat:
             return
@@ -94,8 +94,8 @@ class RecordFolder:
         rows = []
         known: dict[str, tuple[tuple[int, int], Row]] = {}
         remembered: dict[str, tuple[tuple[int, int], Row]] = {} if self._restat else self._rows
-        for place, name in enumerate(self.names):
-            entry = remembered.get(name) or self._row(name, budget, read=limit is None or place < limit)
+        for name in self.names[:limit]:
+            entry = remembered.get(name) or self._row(name, budget)
             if entry[1].loaded:
                 known[name] = entry
             else:
@@ -103,13 +103,15 @@ class RecordFolder:
             rows.append(entry[1])
         self._rows = known
         self.rows = tuple(rows)
+        if self._complete:
+            self._unread.clear()
 
     def forget(self) -> None:
         """Read everything again at the next refresh."""
         self._rows.clear()
         self._poll.forget()
 
-    def _row(self, name: str, budget: Budget, *, read: bool) -> tuple[tuple[int, int], Row]:
+    def _row(self, name: str, budget: Budget) -> tuple[tuple[int, int], Row]:
         known = self._rows.get(name)
         stamp = (0, 0)
         if known is not None and not self._restat:
@@ -122,9 +124,12 @@ class RecordFolder:
                 stamp = (0, 0)
             if known is not None and known[0] == stamp:
                 return known
-        if not read or not budget.take():
-            return stamp, unread_row(name, self._section)
-        return stamp, record_row(name, self._section, read_object(self._path / name))
+        if not budget.take():
+            row = self._unread.get(name)
+            if row is None:
+                row = self._unread[name] = unread_row(name, self._section)
+            return stamp, row
+        return stamp, record_row(name, self._section, read_object(f"{self._path}/{name}"))
 
 
 class FinishedRows:
@@ -215,7 +220,7 @@ class LaneReader:
         self._stalled = RecordFolder(self._paths.stalled, "stalled")
         self._withdrawn = RecordFolder(self._paths.withdrawn, "withdrawn")
         self._finished = FinishedRows(run_dir, only_bad=not history)
-        self._journal = JournalFollower(run_dir.events, JOURNAL_ROWS)
+        self._journal = JournalFollower(run_dir.events, JOURNAL_ROWS if history else WARNING_EVENTS)
         self._quarantine_poll = FolderPoll(self._paths.quarantine)
         self._quarantined: tuple[Row, ...] = ()
         self._index: IndexState | None = None
@@ -226,7 +231,8 @@ class LaneReader:
         """The lane as it is now, reading at most ``budget`` files that are new.
 
         ``complete`` is ``False`` until everything was read; ``thorough`` reads all records again, in case
-        one was changed in place. ``pending_limit`` bounds how many pending records are read at all.
+        one was changed in place. With ``pending_limit`` the view has no more pending rows than that; they
+        are counted all the same.
         """
         if not self._paths.root.is_dir():
             return LaneView(self._run_dir.root, exists=False)
@@ -246,7 +252,10 @@ class LaneReader:
     def _view(self, *, complete: bool) -> LaneView:
         status = read_object(self._paths.status) or {}
         held = holder(self._paths, self._clock)
-        pending = self._with_batches(self._pending.rows)
+        decided = self._decided()
+        pending = self._pending.rows
+        if decided and len(pending) == len(self._pending.names):
+            pending = (*pending, *decided)
         stall_counts = _stall_counts(status)
         active = self._active.rows
         view = LaneView(
@@ -266,7 +275,7 @@ class LaneReader:
             stalled=tuple(_with_stalls(row, stall_counts) for row in self._stalled.rows),
             withdrawn=self._withdrawn.rows[::-1][:HISTORY_ROWS],
             quarantined=self._quarantined,
-            counts=self._counts(len(pending)),
+            counts=self._counts(len(self._pending.names) + len(decided)),
             complete=complete,
             depth_history=self._depths(),
             warnings=self._warnings(),
@@ -316,18 +325,16 @@ class LaneReader:
             failed=failed,
         )
 
-    def _with_batches(self, pending: tuple[Row, ...]) -> tuple[Row, ...]:
-        """Add the records of batches that were decided and are not carried through yet."""
-        batches = list_records(self._paths.batches)
-        if not batches:
-            return pending
-        have = {row.key for row in pending}
-        rows = []
-        for batch in (self._paths.batches / name for name in batches):
-            for name in list_records(batch):
-                if name not in have:
-                    rows.append(record_row(name, "pending", read_object(batch / name)))
-        return (*pending, *rows) if rows else pending
+    def _decided(self) -> tuple[Row, ...]:
+        """The records of batches that were decided and are not carried through yet."""
+        batches = [self._paths.batches / name for name in list_records(self._paths.batches)]
+        names = [(batch, name) for batch in batches for name in list_records(batch)]
+        have = set(self._pending.names) if names else set()
+        return tuple(
+            record_row(name, "pending", read_object(batch / name))
+            for batch, name in names
+            if name not in have
+        )
 
     def _refresh_quarantine(self) -> None:
         if not self._quarantine_poll.changed():
@@ -360,7 +367,7 @@ class LaneReader:
 
     def _warnings(self) -> tuple[str, ...]:
         found = []
-        for event in self._journal.events[-50:]:
+        for event in self._journal.events[-WARNING_EVENTS:]:
             if event.event == "call_left_running":
                 names = ", ".join(str(name) for name in event.data.get("ended") or ())
                 found.append(f"{event.subject}: left running and ended: {names}")
@@ -400,6 +407,10 @@ class LaneReader:
         return Detail(path.name, "quarantined", None, raw, problem=str(reason) if reason else None)
 
     def _record_detail(self, path: Path, section: Section, *, result_only: bool = False) -> Detail:
+        # Needed for details only: the first view must not wait for them.
+        from meshtui.core.models.envelope import is_handoff_phase
+        from meshtui.core.models.handoff import read_handoff
+
         record = None if result_only else read_object(path)
         envelope_id = record.get("envelope_id") if record else None
         result = self._result_of(path, envelope_id, result_only)
@@ -436,6 +447,8 @@ class LaneReader:
         return read_object(self._paths.result(envelope_id))
 
     def _call_view(self, call_id: str) -> CallView | None:
+        from meshtui.core.calls import Call
+
         try:
             call = Call.attach(self._run_dir, call_id)
         except InvalidInput:

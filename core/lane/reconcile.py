@@ -53,6 +53,8 @@ def reconcile(files: LaneFiles) -> int:
         kind = _kind_of(event.event)
         if kind is not None:
             known[kind].add(folded(safe_id(event.subject)))
+    # Whoever takes over what is active settles it, and says so then.
+    known["ended"].update(folded(safe_of(entry.name)) for entry in _entries(files.paths.active))
     missing: list[tuple[str, str, Mapping[str, Any]]] = []
     for safe in _changed_records(files.paths.pending, since):
         if folded(safe) not in known["arrived"]:

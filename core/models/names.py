@@ -89,5 +89,5 @@ def at_head(name: str, prefix: Prefix) -> str:
 
 def safe_of(name: str) -> str:
     """The safe id in record ``name``, as good as it can be told for a name of another making."""
-    parts = RecordName.parse(name)
-    return parts.safe if parts is not None else name.removesuffix(".json")
+    found = _NAME.fullmatch(name)
+    return found["safe"] if found is not None else name.removesuffix(".json")

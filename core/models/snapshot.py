@@ -1,19 +1,17 @@
-"""The snapshot ``meshtui.snapshot.v1``: a run directory as one JSON document for scripts."""
+"""The snapshot ``meshtui.snapshot.v1``: a run directory as one JSON document for scripts.
+
+It is only ever written, from values that are typed already, so that nothing checks them again: a script
+that asks for it in a loop need not wait for what checks what comes in.
+"""
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
+from typing import Any, Literal, NamedTuple
 
 SCHEMA: Literal["meshtui.snapshot.v1"] = "meshtui.snapshot.v1"
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class RunnerSnapshot(_Model):
+class RunnerSnapshot(NamedTuple):
     """Who holds the lease."""
 
     alive: bool
@@ -22,7 +20,7 @@ class RunnerSnapshot(_Model):
     heartbeat_age_s: float | None
 
 
-class LaneSnapshot(_Model):
+class LaneSnapshot(NamedTuple):
     """The lane's status."""
 
     lane_id: str | None
@@ -35,7 +33,7 @@ class LaneSnapshot(_Model):
     updated_at: str | None
 
 
-class RowSnapshot(_Model):
+class RowSnapshot(NamedTuple):
     """One record; times are ISO 8601."""
 
     position: int | None
@@ -51,7 +49,7 @@ class RowSnapshot(_Model):
     stalls: int
 
 
-class CountsSnapshot(_Model):
+class CountsSnapshot(NamedTuple):
     """How many records stand where."""
 
     pending: int
@@ -64,34 +62,34 @@ class CountsSnapshot(_Model):
     failed: int
 
 
-class QueueSnapshot(_Model):
+class QueueSnapshot(NamedTuple):
     """The queue; ``pending`` lists the first 1,000."""
 
-    pending: list[RowSnapshot]
-    active: list[RowSnapshot]
-    stalled: list[RowSnapshot]
+    pending: tuple[RowSnapshot, ...]
+    active: tuple[RowSnapshot, ...]
+    stalled: tuple[RowSnapshot, ...]
     counts: CountsSnapshot
     counts_exact: bool
 
 
-class ExitSnapshot(_Model):
+class ExitSnapshot(NamedTuple):
     """One way out, as a command line."""
 
     label: str
     command: str
 
 
-class AttentionSnapshot(_Model):
+class AttentionSnapshot(NamedTuple):
     """One thing that needs the operator."""
 
     kind: str
     subject: str
     text: str
     since: str | None
-    exits: list[ExitSnapshot]
+    exits: tuple[ExitSnapshot, ...]
 
 
-class FleetLaneSnapshot(_Model):
+class FleetLaneSnapshot(NamedTuple):
     """One lane of a fleet."""
 
     run_dir: str
@@ -99,20 +97,26 @@ class FleetLaneSnapshot(_Model):
     counts: CountsSnapshot | None
 
 
-class Snapshot(_Model):
+class Snapshot(NamedTuple):
     """A run directory at one moment."""
 
-    schema_name: Literal["meshtui.snapshot.v1"] = Field(default=SCHEMA, alias="schema")
     run_dir: str
     kind: Literal["lane", "mission", "repo", "fleet"]
     taken_at: str
     lane: LaneSnapshot | None
     queue: QueueSnapshot | None
-    missions: list[dict[str, Any]] = []
-    lanes: list[FleetLaneSnapshot] = []
-    attention: list[AttentionSnapshot] = []
-    warnings: list[str] = []
+    missions: tuple[dict[str, Any], ...] = ()
+    lanes: tuple[FleetLaneSnapshot, ...] = ()
+    attention: tuple[AttentionSnapshot, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     def as_json(self) -> dict[str, Any]:
         """The document, under the names of the contract."""
-        return self.model_dump(mode="json", by_alias=True)
+        return {"schema": SCHEMA, **{name: _plain(getattr(self, name)) for name in self._fields}}
+
+
+def _plain(value: Any) -> Any:
+    """``value`` in what JSON has: objects for what has named fields, arrays for other tuples and lists."""
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return {name: _plain(item) for name, item in zip(value._fields, value, strict=True)}
+    return [_plain(item) for item in value] if isinstance(value, (tuple, list)) else value

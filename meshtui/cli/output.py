@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Iterable
 from typing import Any
+
+from meshtui.core import strict_json
 
 _CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -30,7 +31,7 @@ def _visible(found: re.Match[str]) -> str:
 
 def print_json(value: Any) -> None:
     """Print one JSON document; what is not ASCII is escaped, so that no terminal or locale minds it."""
-    print(json.dumps(value, ensure_ascii=True, indent=2))
+    print(strict_json.dumps(value, indent=2, escape=True))
 
 
 def print_line(text: str) -> None:

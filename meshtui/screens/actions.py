@@ -12,7 +12,6 @@ from meshtui.bridge import Bridge, Ending, Operations
 from meshtui.commands import BY_ACTION, Situation
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
 from meshtui.receipts import Said, count
-from meshtui.screens.confirm import Confirm
 from meshtui.widgets.attention import NeedsYou, exit_by_number
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.table import QueueTable
@@ -73,6 +72,8 @@ class LaneActions(_Base):
             self.bridge.operate(work, told, create=create)
 
     def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None:
+        from meshtui.screens.confirm import Confirm
+
         def answered(answer: str | None) -> None:
             if answer == "yes":
                 then()

@@ -1,0 +1,1 @@
+"""Measurements; each compares two sides of the same run."""

@@ -1,0 +1,69 @@
+"""Measures a lane and prints a table: ``python -m tests.benchmarks.lane [ROW ...] [--quick]``.
+
+Every figure with a limit is a ratio of two things measured in turn in the same run, or a count, so that it
+means the same on a slow and a busy machine. The exit status is 1 if a limit was missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from tests.benchmarks.table import Row, missed, render
+
+ROWS = {
+    "enqueue": "one durable enqueue against the floor",
+    "history": "enqueue and claim after 100,000 records",
+    "batch": "locks and syncs of a batch",
+    "lane_run": "a lane of commands that do nothing",
+    "status": "status over a long queue",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what was asked for and print the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.benchmarks.lane",
+        description="Measure a lane.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog="rows:\n" + "\n".join(f"  {name:10} {text}" for name, text in ROWS.items()),
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW", help="what to measure (default: everything)")
+    parser.add_argument(
+        "--quick", action="store_true", help="tiny numbers and no limits: whether it works, not how fast"
+    )
+    parser.add_argument("--dir", type=Path, help="where to work (default: the system's temporary folder)")
+    options = parser.parse_args(arguments)
+    if unknown := [name for name in options.rows if name not in ROWS]:
+        parser.error(f"no row {unknown[0]!r}; there are: {', '.join(ROWS)}")
+    rows = run(options.rows or list(ROWS), quick=options.quick, where=options.dir)
+    print(render(rows))
+    return 1 if missed(rows) else 0
+
+
+def run(names: Sequence[str], *, quick: bool, where: Path | None = None) -> list[Row]:
+    """The rows of ``names``, each measured in a folder of its own that is removed again."""
+    found: list[Row] = []
+    for name in names:
+        begin = time.monotonic()
+        folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=where))
+        try:
+            rows = importlib.import_module(f"tests.benchmarks.{name}").measure(folder, quick=quick)
+            found += [replace(row, limit=None) for row in rows] if quick else rows
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        load = os.getloadavg()[0]
+        print(f"{name}: {time.monotonic() - begin:.0f} s, load {load:.1f}", file=sys.stderr, flush=True)
+    return found
+
+
+if __name__ == "__main__":
+    sys.exit(main())

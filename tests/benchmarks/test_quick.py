@@ -1,0 +1,32 @@
+"""The benchmarks' code works; how fast things are is not tested here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.benchmarks import lane
+from tests.benchmarks.table import Row, missed, render
+
+
+@pytest.mark.parametrize("name", list(lane.ROWS))
+def test_every_row_is_measured(name: str, tmp_path: Path) -> None:
+    rows = lane.run([name], quick=True, where=tmp_path)
+    assert rows
+    assert all(row.value > 0 and row.limit is None for row in rows)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_row_over_its_limit_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [Row("a", 1.0, "x", 2.0), Row("b", 3.0, "x", 2.0), Row("c", 9.0, "ms")]
+    assert [row.name for row in missed(rows)] == ["b"]
+    assert [line.split()[0] for line in render(rows).splitlines()] == ["figure", "a", "b", "c"]
+    assert "MISSED" in render(rows).splitlines()[2]
+
+
+def test_an_unknown_row_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as end:
+        lane.main(["nonsense"])
+    assert end.value.code == 2
+    assert "nonsense" in capsys.readouterr().err
