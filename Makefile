@@ -35,7 +35,7 @@ bench: $(STAMP)
 
 clean:
 	rm -rf $(VENV) .demo build dist meshtui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache
+		.import_linter_cache tests/real/.archives
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml
