@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from meshtui.core.clock import Clock, iso
 from meshtui.core.lane.reader import LaneReader
@@ -19,7 +20,10 @@ from meshtui.core.models.snapshot import (
     Snapshot,
 )
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import LaneView, Row
+from meshtui.core.view import Attention, LaneView, Row
+
+if TYPE_CHECKING:
+    from meshtui.core.mesh.view import LoopRow, MissionView
 
 PENDING_ROWS = 1000
 NO_LIMIT = 1 << 40
@@ -71,7 +75,20 @@ def take_snapshot(root: Path, clock: Clock) -> Snapshot:
             lanes=tuple(lane for lane, _ in lanes),
             attention=tuple(item for view in views for item in _attention(view)),
         )
-    return snapshot_of(read_view(RunDir(root), clock, history=False), clock.now_ms(), kind=kind)
+    missions = _read_missions(root, clock)
+    return snapshot_of(
+        read_view(RunDir(root), clock, history=False), clock.now_ms(), kind=kind, missions=missions
+    )
+
+
+def _read_missions(root: Path, clock: Clock) -> tuple[MissionView, ...]:
+    """The missions of a directory; where there are none their room is not even imported."""
+    places = (root / "missions", root / ".sneakoscope" / "missions", root / "loops" / "loop-plan.json")
+    if not any(place.exists() for place in places):
+        return ()
+    from meshtui.core.mesh.view import MissionsReader
+
+    return MissionsReader(root, clock=clock).refresh()
 
 
 def _fleet_lane(path: Path, clock: Clock) -> tuple[FleetLaneSnapshot, LaneView]:
@@ -81,17 +98,61 @@ def _fleet_lane(path: Path, clock: Clock) -> tuple[FleetLaneSnapshot, LaneView]:
     return FleetLaneSnapshot(run_dir=str(path), lane=lane, counts=counts), view
 
 
-def snapshot_of(view: LaneView, now_ms: int, *, kind: Kind = "lane") -> Snapshot:
+def snapshot_of(
+    view: LaneView, now_ms: int, *, kind: Kind = "lane", missions: Sequence[MissionView] = ()
+) -> Snapshot:
     """``view`` as the document of the contract, at time ``now_ms``."""
+    items: list[Attention] = []
+    if missions:
+        from meshtui.core.mesh.view import mission_attention
+
+        items = [item for mission in missions for item in mission_attention(mission, view.run_dir)]
     return Snapshot(
         run_dir=str(view.run_dir),
         kind=kind,
         taken_at=iso(now_ms),
         lane=_lane(view, now_ms) if view.exists else None,
         queue=_queue(view) if view.exists else None,
-        attention=_attention(view),
+        missions=tuple(_mission(mission) for mission in missions),
+        attention=tuple(_item(item) for item in (*view.attention, *items)),
         warnings=view.warnings,
     )
+
+
+def _mission(view: MissionView) -> dict[str, Any]:
+    return {
+        "mission_id": view.mission_id,
+        "request": view.request,
+        "ok": view.ok,
+        "loops": [_loop(row) for row in view.loops],
+        "graph_proof": view.graph_proof,
+    }
+
+
+def _loop(row: LoopRow) -> dict[str, Any]:
+    return {
+        "loop_id": row.loop_id,
+        "title": row.title,
+        "status": row.status,
+        "phase": row.phase,
+        "iteration": row.iteration,
+        "level": row.level,
+        "risk": row.risk,
+        "route": row.route,
+        "owner_scope": {"files": list(row.files), "directories": list(row.directories)},
+        "workers": {"maker": row.makers, "checker": row.checkers, "active": list(row.active_workers)},
+        "gates": {
+            "selected": list(row.gates_selected),
+            "passed": list(row.gates_passed),
+            "failed": list(row.gates_failed),
+            "skipped": list(row.gates_skipped),
+        },
+        "budget": {"used": row.budget_used, "max": row.budget_max},
+        "changed_files": list(row.changed_files),
+        "blockers": list(row.blockers),
+        "worktree": row.worktree,
+        "updated_at": _time(row.updated_at),
+    }
 
 
 def _lane(view: LaneView, now_ms: int) -> LaneSnapshot:
@@ -154,15 +215,16 @@ def _row(row: Row, position: int | None) -> RowSnapshot:
 
 
 def _attention(view: LaneView) -> tuple[AttentionSnapshot, ...]:
-    return tuple(
-        AttentionSnapshot(
-            kind=item.kind,
-            subject=item.subject,
-            text=item.text,
-            since=_time(item.since),
-            exits=tuple(ExitSnapshot(label=way.label, command=way.command) for way in item.exits),
-        )
-        for item in view.attention
+    return tuple(_item(item) for item in view.attention)
+
+
+def _item(item: Attention) -> AttentionSnapshot:
+    return AttentionSnapshot(
+        kind=item.kind,
+        subject=item.subject,
+        text=item.text,
+        since=_time(item.since),
+        exits=tuple(ExitSnapshot(label=way.label, command=way.command) for way in item.exits),
     )
 
 

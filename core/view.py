@@ -105,7 +105,19 @@ class Exit:
     label: str
     command: str
     """The command line that does it."""
-    action: Literal["retry", "drop", "requeue", "repair", "drop-file", "run", "log"]
+    action: Literal[
+        "retry",
+        "drop",
+        "requeue",
+        "repair",
+        "drop-file",
+        "run",
+        "log",
+        "resume",
+        "approve",
+        "reject",
+        "proof",
+    ]
     """What the console does for it."""
 
 

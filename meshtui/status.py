@@ -108,4 +108,4 @@ def event_look(event: str) -> str:
     for words, look in EVENT_LOOKS:
         if any(word in event for word in words):
             return look
-    return "key"
+    return "idle"

@@ -78,19 +78,7 @@ class Lane:
         """Add envelopes at the end, all or none."""
         if not envelopes:
             return []
-        items = []
-        for place, value in enumerate(envelopes, 1):
-            try:
-                envelope = validate_envelope(value)
-                given = envelope.get("id")
-                envelope_id = (
-                    f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
-                )
-            except InvalidInput as error:
-                if len(envelopes) == 1:
-                    raise
-                raise InvalidInput(f"envelope {place}: {error}", field=error.field) from None
-            items.append((envelope_id, envelope))
+        items = checked(envelopes)
         self._queue.make_folders()
         placed = self._queue.add(items)
         self._note_many("enqueued", placed)
@@ -435,6 +423,24 @@ class Lane:
         except StorageError as error:
             # The operation itself is done and durable; the next runner's start completes the journal.
             self.warnings.append(f"the journal was not written: {error}")
+
+
+def checked(envelopes: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
+    """What may be queued as ``(id, envelope)``; raises :class:`InvalidInput` naming which of many is not."""
+    items = []
+    for place, value in enumerate(envelopes, 1):
+        try:
+            envelope = validate_envelope(value)
+            given = envelope.get("id")
+            envelope_id = (
+                f"{kind_of(envelope)}-{secrets.token_hex(4)}" if given is None else validate_id(given)
+            )
+        except InvalidInput as error:
+            if len(envelopes) == 1:
+                raise
+            raise InvalidInput(f"envelope {place}: {error}", field=error.field) from None
+        items.append((envelope_id, envelope))
+    return items
 
 
 _WHERE = {

@@ -14,7 +14,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from meshtui.core import identity, storage
 from meshtui.core.clock import Clock
@@ -70,8 +70,15 @@ def holder(paths: Leased, clock: Clock) -> Holder:
 class Lease:
     """The lease while this process holds it; a context manager that gives it back."""
 
-    def __init__(self, paths: Leased, clock: Clock) -> None:
+    def __init__(self, paths: Leased, clock: Clock, *, what: str | None = None) -> None:
+        """``what`` names the thing in messages, e.g. ``mission m1``; by default it is a lane."""
         self._paths = paths
+        self._what = what or f"lane {paths.root.parent}"
+        self._advice = (
+            "stop it (meshtui stop), wait, or end a hung one with meshtui lane --take-over"
+            if what is None
+            else "wait, or end that process"
+        )
         self._clock = clock
         self._lock = storage.OsLock(paths.runner_flock, what="the lane")
         self._mark: tuple[int, int] | None = None
@@ -92,7 +99,7 @@ class Lease:
             self._end_holder()
             self._lock.acquire(TAKE_OVER_GRACE_SECONDS)
         try:
-            mark = {STAND_IN: True} if stand_in else {}
+            mark: dict[str, Any] = {STAND_IN: True} if stand_in else {}
             if not dirlock.try_take(self._paths.runner_lock, self._clock, **mark):
                 if not take_over:
                     raise Held(self._refusal())
@@ -130,10 +137,7 @@ class Lease:
     def _refusal(self) -> str:
         owner = dirlock.read_owner(self._paths.runner_lock)
         who = owner.describe(self._clock.now_ms()) if owner else "another process that is just starting"
-        return (
-            f"lane {self._paths.root.parent} is worked by {who}; stop it (meshtui stop), wait, "
-            "or end a hung one with meshtui lane --take-over"
-        )
+        return f"{self._what} is worked by {who}; {self._advice}"
 
     def _end_holder(self) -> None:
         owner = dirlock.read_owner(self._paths.runner_lock)
@@ -188,8 +192,7 @@ class Lease:
         if self._lost or not same:
             self._lost = True
             raise LeaseLost(
-                f"lane {self._paths.root.parent} was taken over by another runner; this one stops and "
-                "writes nothing more"
+                f"{self._what} was taken over by another runner; this one stops and writes nothing more"
             )
 
     def verify(self) -> None:

@@ -28,7 +28,9 @@ def read_object(path: Path | str) -> dict[str, Any] | None:
 def unread_row(name: str, section: Section) -> Row:
     """A row of which only the name is known."""
     # Of a plain name the safe id starts at a fixed place; tens of thousands are asked for at a time.
-    plain = name[16:17] == name[30:31] == name[67:68] == "-" and name[:16].isdigit() and name.endswith(".json")
+    plain = (
+        name[16:17] == name[30:31] == name[67:68] == "-" and name[:16].isdigit() and name.endswith(".json")
+    )
     return Row(key=name, section=section, envelope_id=name[68:-5] if plain else safe_of(name), loaded=False)
 
 

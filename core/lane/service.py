@@ -25,6 +25,8 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.trust import require_trust
 
 DETACH_SECONDS = 20.0
+_children: list[subprocess.Popen[bytes]] = []
+"""Detached runners that this process started and that have not been found ended: somebody has to reap them."""
 Ask = Callable[[list[tuple[str, str]]], bool]
 
 
@@ -108,6 +110,7 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
         )
     finally:
         os.close(out)
+    _children[:] = [child, *(earlier for earlier in _children if earlier.poll() is None)]
     end = time.monotonic() + DETACH_SECONDS
     while time.monotonic() < end:
         held = holder(run_dir.lane, clock)

@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
+    from meshtui.cli.output import flush
     from meshtui.cli.root import root
 
     try:
@@ -30,7 +31,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             prog_name="meshtui",
             standalone_mode=False,
         )
-        sys.stdout.flush()
+        flush()
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx is not None else "meshtui"
         return _say(f"{error.format_message()} (see: {where} --help)", 2)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from meshtui.cli.options import existing
+from meshtui.cli.options import existing, has_terminal
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.clock import Clock, ManualClock, SystemClock, from_iso
 from meshtui.core.errors import InvalidInput
@@ -80,7 +80,7 @@ def _write_picture(
 
 def open_console(roots: Sequence[Path], *, read_only: bool, no_color: bool, work: bool = False) -> int:
     """Open the console, with ``work`` together with a runner behind it; its exit code."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not (has_terminal() and sys.stdout is not None and sys.stdout.isatty()):
         raise InvalidInput(
             "the console needs a terminal; without one use --headless (with --screenshot F.svg or --json)"
         )

@@ -21,7 +21,10 @@ from meshtui.core.errors import InvalidInput, MeshtuiError
 @json_option
 def doctor(run_dir: Path, as_json: bool) -> int:
     """Check this machine, the run directory and the engines."""
-    checks = [_python(), _program("git", "git", "--version"), _folder(run_dir), *_configuration(run_dir)]
+    from meshtui.core.lane.create import open_run_dir
+
+    root = open_run_dir(run_dir).root
+    checks = [_python(), _program("git", "git", "--version"), _folder(root), *_configuration(root)]
     bad = [check for check in checks if not check["ok"]]
     if as_json:
         print_json({"ok": not bad, "checks": checks})
@@ -54,9 +57,6 @@ def _folder(root: Path) -> dict[str, Any]:
     """Whether the run directory's filesystem has what a lane needs: locks, renames, links."""
     from meshtui.core import storage
 
-    root = Path(os.path.abspath(root))  # noqa: PTH100
-    if not root.is_dir():
-        return _check("run directory", True, f"{root} is not there yet; enqueue makes it")
     trial = root / f".doctor-{os.getpid()}"
     try:
         storage.make_dir(trial)
@@ -75,11 +75,11 @@ def _folder(root: Path) -> dict[str, Any]:
 
 def _configuration(root: Path) -> list[dict[str, Any]]:
     from meshtui.core.config import load_config
-    from meshtui.core.lane.create import absolute, repo_of
+    from meshtui.core.lane.create import repo_of
     from meshtui.core.models.envelope import ENGINES
     from meshtui.core.run_dir import RunDir
 
-    run_dir = RunDir(absolute(root))
+    run_dir = RunDir(root)
     try:
         loaded = load_config(run_dir, repo_of(run_dir), environ=os.environ)
     except MeshtuiError as error:

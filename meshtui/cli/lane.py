@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import signal
-import sys
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import click
 
-from meshtui.cli.options import json_option, run_dir_option
-from meshtui.cli.output import print_json, print_line, warn
+from meshtui.cli.options import has_terminal, json_option, run_dir_option
+from meshtui.cli.output import flush, print_json, print_line, warn
 
 BY_SIGNAL = 130
 
@@ -55,9 +54,7 @@ def lane(
         "until_idle": until_idle,
         "take_over": take_over,
     }
-    runner = open_runner(
-        where, **options, trust=trust, ask=_ask if sys.stdin.isatty() and not as_json else None
-    )
+    runner = open_runner(where, **options, trust=trust, ask=None if as_json or not has_terminal() else _ask)
     if detach:
         runner.close()
         pid = start_detached(where, arguments=_arguments({**options, "trust": trust}))
@@ -120,4 +117,4 @@ def _say(event: str, subject: str, data: dict[str, Any]) -> None:
         if data.get(key)
     ]
     print_line(f"{event} {subject}" + (f": {', '.join(words)}" if words else ""))
-    sys.stdout.flush()
+    flush()

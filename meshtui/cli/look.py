@@ -39,14 +39,31 @@ def status_lines(snapshot: dict[str, Any]) -> list[str]:
             state = lane["lane"]["state"] if lane["lane"] else "no lane"
             depth = lane["lane"]["queue_depth"] if lane["lane"] else 0
             lines.append(f"{lane['run_dir']}: {state}, {depth} pending")
-    elif snapshot["lane"] is None:
+    elif snapshot["lane"] is None and not snapshot["missions"]:
         lines.append(f"no lane in {snapshot['run_dir']} yet; begin with: meshtui enqueue --prompt …")
-    else:
+    elif snapshot["lane"] is not None:
         lines += _lane_lines(snapshot)
+    for mission in snapshot["missions"]:
+        lines += _mission_lines(mission)
     for item in snapshot["attention"]:
         lines.append(f"needs you: {item['kind']} {item['subject']}: {item['text']}")
         lines += [f"    {way['label']}: {way['command']}" for way in item["exits"]]
     return lines + [f"warning: {text}" for text in snapshot["warnings"]]
+
+
+def _mission_lines(mission: dict[str, Any]) -> list[str]:
+    verdict = {True: "done", False: "not ok", None: "no proof yet"}[mission["ok"]]
+    lines = [f"mission {mission['mission_id']}: {verdict}"]
+    for loop in mission["loops"]:
+        text = f"    {loop['loop_id']}: {loop['status']}"
+        if loop["status"] == "running":
+            text += (
+                f", {loop['phase']}, iteration {loop['iteration']}, {len(loop['workers']['active'])} workers"
+            )
+        if loop["blockers"]:
+            text += f": {loop['blockers'][0]}"
+        lines.append(text)
+    return lines
 
 
 def _lane_lines(snapshot: dict[str, Any]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -42,3 +43,8 @@ def existing(root: Path) -> RunDir:
     from meshtui.core.lane.create import open_run_dir
 
     return open_run_dir(root)
+
+
+def has_terminal() -> bool:
+    """Whether somebody can be asked."""
+    return sys.stdin is not None and sys.stdin.isatty()

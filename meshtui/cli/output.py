@@ -39,17 +39,25 @@ def print_line(text: str) -> None:
     _print(plain_line(text))
 
 
-def _print(text: str) -> None:
+def _print(text: str, end: str = "\n") -> None:
+    if sys.stdout is None:
+        return
     encoding = sys.stdout.encoding or "ascii"
-    print(text.encode(encoding, "replace").decode(encoding))
+    print(text.encode(encoding, "replace").decode(encoding), end=end)
 
 
 def print_text(text: str) -> None:
-    """Print text of several lines."""
-    _print(plain(text))
+    """Print text as it is, line ends included."""
+    _print(plain(text), end="")
 
 
 def warn(lines: Iterable[str]) -> None:
     """Print warnings on stderr."""
     for line in lines:
         print(f"meshtui: warning: {plain_line(line)}", file=sys.stderr)
+
+
+def flush() -> None:
+    """Let whoever reads see what was printed so far."""
+    if sys.stdout is not None:
+        sys.stdout.flush()

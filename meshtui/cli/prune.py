@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.options import existing, has_terminal, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.errors import InvalidInput
 
@@ -28,7 +27,7 @@ def prune(run_dir: Path, as_json: bool, yes: bool) -> None:
             f"{len(found.calls)} finished calls take {size:,} bytes; {len(found.kept)} stay (alive or needed)"
         )
     if found.calls and not yes:
-        if as_json or not sys.stdin.isatty():
+        if as_json or not has_terminal():
             raise InvalidInput(
                 f"{len(found.calls)} finished calls ({size} bytes) would be removed; say --yes to do it"
             )

@@ -11,7 +11,7 @@ import click
 from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.errors import InvalidInput
-from meshtui.core.lane.lane import Lane
+from meshtui.core.lane.lane import Lane, checked
 
 MAX_JSONL = 1 << 30
 
@@ -76,6 +76,9 @@ def enqueue(
         envelopes = [_from_options(prompt, given)]
     else:
         envelopes = [_read_one(file)]
+    if not run_dir.exists():
+        # What is refused makes no directory.
+        checked(envelopes)
     lane = Lane(create_run_dir(run_dir, SystemClock()), by="enqueue")
     receipts = lane.enqueue_many(envelopes)
     for receipt in receipts:
@@ -104,7 +107,7 @@ def _read_one(file: Path | None) -> dict[str, Any]:
 
     limit = strict_json.MAX_BYTES
     if file is None:
-        raw, what = sys.stdin.buffer.read(2 * limit), "standard input"
+        raw, what = _standard_input(2 * limit), "standard input"
     else:
         try:
             raw, what = storage.read_bytes(file, limit=2 * limit), str(file)
@@ -115,16 +118,24 @@ def _read_one(file: Path | None) -> dict[str, Any]:
     return strict_json.load_object(raw, limit=limit, what=what)
 
 
+def _standard_input(limit: int) -> bytes:
+    if sys.stdin is None:
+        raise InvalidInput("standard input is closed; use --file or --jsonl with a file")
+    return sys.stdin.buffer.read(limit)
+
+
 def _read_lines(file: Path) -> list[dict[str, Any]]:
     from meshtui.core import storage, strict_json
 
     if str(file) == "-":
-        raw, what = sys.stdin.buffer.read(MAX_JSONL), "standard input"
+        raw, what = _standard_input(MAX_JSONL), "standard input"
     else:
         try:
             raw, what = storage.read_bytes(file, limit=MAX_JSONL), str(file)
         except FileNotFoundError:
             raise InvalidInput(f"{file}: no such file") from None
+        except IsADirectoryError:
+            raise InvalidInput(f"{file} is a folder, not a file of JSON lines") from None
     envelopes = []
     for number, line in enumerate(raw.removeprefix(b"\xef\xbb\xbf").split(b"\n"), 1):
         if line.strip():

@@ -82,7 +82,8 @@ class _Envelope:
     def state(self) -> str:
         from meshtui.core.lane.rows import read_object
 
-        found = self._queue.find(self._id)
+        # A record that moves while its folder is looked for may be missed once.
+        found = self._queue.find(self._id) or self._queue.find(self._id)
         if found is None:
             raise NotFound(f"no envelope {self._id!r} in {self._run.root}; see: meshtui status")
         if found[0] != "claimed":

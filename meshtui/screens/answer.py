@@ -17,6 +17,7 @@ from meshtui.core.view import Attention, Row
 from meshtui.screens.confirm import choice
 from meshtui.text import clean, duration, moment
 from meshtui.theme import MODALS
+from meshtui.widgets.describe import spoken
 
 ENGINES = ("claude", "codex", "grok", "command")
 
@@ -33,7 +34,7 @@ class Answer:
 def evidence_text(value: object) -> str:
     """Evidence of any shape as lines."""
     if isinstance(value, dict):
-        return "\n".join(f"{clean(key).replace('_', ' ')}: {clean(item)}" for key, item in value.items())
+        return "\n".join(": ".join(spoken(key, item)) for key, item in value.items())
     if isinstance(value, list):
         return "\n".join(f"· {clean(item)}" for item in value)
     return clean(value)

@@ -68,6 +68,11 @@ def _ended(row: Row, index: int, width: int, now: int) -> Span:
     return _since(row.finished_at, now)
 
 
+def _parked(row: Row, index: int, width: int, now: int) -> Span:
+    # What stalled ended at its deadline.
+    return _since(row.finished_at or row.deadline_at, now)
+
+
 def _running(row: Row, index: int, width: int, now: int) -> Span:
     if row.started_at is None:
         return NOTHING
@@ -154,7 +159,7 @@ COLUMNS: dict[Section, tuple[Column, ...]] = {
         _ENGINE,
         Column("attempts", _attempts, 8, 2, right=True),
         Column("budget", _budget, 7, 3, right=True),
-        Column("since", _ended, 6, 1, right=True),
+        Column("since", _parked, 6, 1, right=True),
     ),
     "withdrawn": (
         Column("status", _mark, 11, 2),

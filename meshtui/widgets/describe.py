@@ -6,10 +6,13 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rich.cells import cell_len
+
+from meshtui.core.clock import from_iso
 from meshtui.core.view import Detail, Row
 from meshtui.status import gate_mark, handoff_mark, row_mark
 from meshtui.text import clean, duration, moment, stopwatch
-from meshtui.widgets.prose import Body, Fact, Head, Item, Raw, bar
+from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, bar
 
 _BAR = 24
 _SHOWN_APART = {
@@ -54,7 +57,7 @@ def _standing(row: Row, now: int) -> Iterator[Item]:
             part = spent / (total * 1000)
             look = "bad" if part >= 1 else "warn" if part > 0.8 else "ok"
             spoken = (f"  {stopwatch(spent)} of {stopwatch(round(total * 1000))}", "text")
-            yield Raw((("budget     ", "muted"), *bar(part, _BAR, look), spoken))
+            yield Raw((("budget".ljust(LABEL), "muted"), *bar(part, _BAR, look), spoken))
         else:
             yield Fact("running", stopwatch(spent), "run")
 
@@ -63,7 +66,7 @@ def _question(question: dict[str, Any]) -> Iterator[Item]:
     yield Head("needs an answer  (a)", "warn")
     for name in ("cause", "attempts", "raised_at"):
         if question.get(name) not in (None, ""):
-            yield Fact(name.replace("_", " "), _text(question[name]))
+            yield labelled(name, question[name])
     yield from evidence_items(question.get("evidence"))
 
 
@@ -73,12 +76,31 @@ def evidence_items(evidence: object) -> Iterator[Item]:
         return
     if isinstance(evidence, dict):
         for name, value in evidence.items():
-            yield Fact(clean(name).replace("_", " ")[:10], _text(value))
+            yield labelled(name, value)
     elif isinstance(evidence, list):
         for value in evidence:
             yield Body(_text(value), indent=2, mark="·")
     else:
         yield Fact("evidence", _text(evidence))
+
+
+def spoken(name: str, value: object) -> tuple[str, str]:
+    """A field of a file as label and text: times, sizes and lengths of time in words."""
+    at = from_iso(value) if name.endswith("_at") else None
+    if at is not None:
+        return name.removesuffix("_at").replace("_", " "), moment(at)
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if name.endswith("_bytes"):
+            return name.removesuffix("_bytes").replace("_", " "), f"{value:,} bytes"
+        if name.endswith("_seconds"):
+            return name.removesuffix("_seconds").replace("_", " "), duration(round(value * 1000))
+    return clean(name).replace("_", " "), _text(value)
+
+
+def labelled(name: str, value: object) -> Fact:
+    """A field of a file, its name as the label where there is room for it."""
+    label, text = spoken(name, value)
+    return Fact(label, text) if cell_len(label) < LABEL else Fact("", f"{label}: {text}")
 
 
 def _times(row: Row) -> Iterator[Item]:
@@ -114,11 +136,7 @@ def _asked(envelope: dict[str, Any]) -> Iterator[Item]:
             yield Fact(label, _text(envelope[name]))
     for name, value in envelope.items():
         if name not in _SHOWN_APART and value not in (None, "", [], {}):
-            label = clean(name).replace("_", " ")
-            if len(label) <= 10:
-                yield Fact(label, _text(value))
-            else:
-                yield Fact("", f"{label}: {_text(value)}")
+            yield labelled(name, value)
     title = envelope.get("story_title")
     if title or envelope.get("story_description"):
         yield GAP
@@ -194,7 +212,7 @@ def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
     gates = handoff.get("back_pressure")
     if isinstance(gates, dict):
         passed = sum(1 for value in gates.values() if value == "pass")
-        items += [GAP, Raw((("gates      ", "muted"), (f"{passed} of {len(gates)} passed", "text")))]
+        items += [GAP, Raw((("gates".ljust(LABEL), "muted"), (f"{passed} of {len(gates)} passed", "text")))]
         for name, value in gates.items():
             mark = gate_mark(_text(value))
             items.append(
@@ -206,7 +224,7 @@ def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
                     )
                 )
             )
-    items += _evidence(handoff.get("ac_evidence"))
+    items += _evidence(handoff.get("ac_evidence"), _criteria(detail))
     for name, label in (("files_changed", "files changed"), ("commits", "commits")):
         values = handoff.get(name)
         if isinstance(values, list) and values:
@@ -217,7 +235,15 @@ def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
     return items
 
 
-def _evidence(entries: object) -> list[Item]:
+def _criteria(detail: Detail | None) -> list[Any]:
+    """The acceptance criteria that the envelope names."""
+    record = detail.record if detail is not None else None
+    envelope = record.get("envelope") if record else None
+    values = envelope.get("acceptance_criteria") if isinstance(envelope, dict) else None
+    return values if isinstance(values, list) else []
+
+
+def _evidence(entries: object, criteria: list[Any]) -> list[Item]:
     if not isinstance(entries, list) or not entries:
         return []
     items: list[Item] = [GAP, Head("acceptance criteria")]
@@ -225,7 +251,11 @@ def _evidence(entries: object) -> list[Item]:
         if isinstance(entry, dict):
             met = entry.get("met") is True
             word = "✔ met    " if met else "✖ not met"
-            name = f"{_text(entry.get('index', '?'))}  {clean(entry.get('criterion') or '')}"
+            index = entry.get("index", "?")
+            criterion = entry.get("criterion")
+            if not criterion and isinstance(index, int) and 0 <= index < len(criteria):
+                criterion = criteria[index]
+            name = f"{_text(index)}  {clean(criterion or '')}"
             items.append(Raw((("  ", "text"), (word, "ok" if met else "bad"), ("  " + name, "text"))))
             items.append(Body(_text(entry.get("evidence", "")), "muted", indent=13))
     return items

@@ -60,11 +60,11 @@ class JournalLine(Painted):
         lines: list[list[Span]] = [[(" ", "text")]]
         for entry in entries:
             if len(lines[-1]) > 1:
-                if width_of(lines[-1]) + 3 + width_of(entry) > width:
+                if width_of(lines[-1]) + 3 + width_of(entry) > width - 1:
                     if len(lines) == rows:
                         break
                     lines.append([(" ", "text")])
                 else:
                     lines[-1].append(("   ", "text"))
             lines[-1].extend(entry)
-        return [crop(line, width) for line in lines]
+        return [crop(line, width - 1) for line in lines]

@@ -14,7 +14,7 @@ from textual.strip import Strip
 from meshtui.text import clean, clean_lines, number, wrap
 from meshtui.widgets.paint import Line, Painter, Span, crop
 
-LABEL = 11
+LABEL = 12
 MOST_LINES = 400
 """Of one body; the rest stands in the file."""
 

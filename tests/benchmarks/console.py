@@ -102,7 +102,7 @@ async def _change_to_screen(run_dir: RunDir, changes: int) -> list[float]:
             await asyncio.sleep(0.01)
         await asyncio.sleep(1)
         run_dir.lane.withdrawn.mkdir(exist_ok=True)
-        StatusLine.render_line = render_line  # type: ignore[method-assign]
+        StatusLine.render_line = render_line  # type: ignore[assignment,method-assign]
         try:
             for row in lane.view.pending[:changes]:
                 before = lane.view.counts.pending

@@ -1,13 +1,11 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.runners import LaneBox, Script
-
-MakeBox = Callable[..., LaneBox]
+from tests.support.runners import LaneBox, MakeBox, Script
 
 
 @pytest.fixture

@@ -14,8 +14,7 @@ from meshtui.core.engines.base import EngineRequest
 from meshtui.core.engines.fake import FakeReply
 from meshtui.core.errors import InvalidInput
 from meshtui.core.snapshot import take_snapshot
-from tests.core.conftest import MakeBox
-from tests.support.runners import LaneBox, Script, envelope_id_of, load
+from tests.support.runners import LaneBox, MakeBox, Script, envelope_id_of, load
 
 DATA = Path(__file__).parents[1] / "data"
 TRACES: dict[str, dict[str, Any]] = {

@@ -173,7 +173,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(envelope_id=ids)
     def enqueue(self, envelope_id: str) -> None:
         if self.model.stop_waits or self.model.used(envelope_id):
-            with pytest.raises(InvalidInput, match="stop|already used|share the file name"):
+            with pytest.raises(InvalidInput, match=r"stop|already used|share the file name"):
                 self.lane.enqueue(phase(envelope_id))
             return
         receipt = self.lane.enqueue(phase(envelope_id))
@@ -389,7 +389,7 @@ class QueueMachine(RuleBasedStateMachine):
         damaged = path.read_bytes()
         path.write_bytes(Record.new(name, envelope_id, AT, phase(envelope_id)).as_bytes())
         if self.model.stop_waits or self.model.used(envelope_id):
-            with pytest.raises(InvalidInput, match="stop|already used|share the file name"):
+            with pytest.raises(InvalidInput, match=r"stop|already used|share the file name"):
                 self.lane.quarantine_repair(name)
             path.write_bytes(damaged)
             return

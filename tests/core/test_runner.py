@@ -20,8 +20,7 @@ from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.runner import Runner, RunnerOptions
 from meshtui.core.models.config import Config, EngineConfig
 from meshtui.core.models.names import RETRY
-from tests.core.conftest import MakeBox
-from tests.support.runners import LaneBox, alive, by_id, dump, lane_config, load, pid_in
+from tests.support.runners import LaneBox, MakeBox, alive, by_id, dump, lane_config, load, pid_in
 from tests.support.waiting import wait_until
 
 HANG = FakeReply(hang=True)

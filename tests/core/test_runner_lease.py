@@ -21,8 +21,7 @@ from meshtui.core.lane import dirlock
 from meshtui.core.lane import lease as lease_module
 from meshtui.core.lane.lease import Lease, holder
 from meshtui.core.snapshot import take_snapshot
-from tests.core.conftest import MakeBox
-from tests.support.runners import GONE_PID, LaneBox, alive, by_id, finished, load
+from tests.support.runners import GONE_PID, LaneBox, MakeBox, alive, by_id, finished, load
 from tests.support.waiting import wait_until
 
 HANG = FakeReply(hang=True)

@@ -16,8 +16,7 @@ from meshtui.core.lane import control
 from meshtui.core.lane.lane import Lane
 from meshtui.core.models.names import RETRY
 from meshtui.core.snapshot import take_snapshot
-from tests.core.conftest import MakeBox
-from tests.support.runners import LaneBox, by_id, dump, envelope_id_of, lane_config, load
+from tests.support.runners import LaneBox, MakeBox, by_id, dump, envelope_id_of, lane_config, load
 from tests.support.waiting import wait_until
 
 HANG = FakeReply(hang=True)

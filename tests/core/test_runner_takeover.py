@@ -19,8 +19,7 @@ from meshtui.core.models.names import RECOVERED, RETRY
 from meshtui.core.models.result import make_result
 from meshtui.core.snapshot import take_snapshot
 from meshtui.core.storage import OsLock
-from tests.core.conftest import MakeBox
-from tests.support.runners import LaneBox, alive, by_id, dump, finished, lane_config, load, pid_in
+from tests.support.runners import LaneBox, MakeBox, alive, by_id, dump, finished, lane_config, load, pid_in
 from tests.support.waiting import wait_until
 
 HANG = FakeReply(hang=True)

@@ -165,7 +165,7 @@ async def test_the_question_shows_cause_and_evidence() -> None:
         for text in (
             "deadline [/] exceeded",
             "2 attempts",
-            "output bytes: 0",
+            "output: 0 bytes",
             "cwd: /srv",
             "Leave it",
             "Run again",

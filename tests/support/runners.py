@@ -240,6 +240,9 @@ class LaneBox:
             call.close()
 
 
+MakeBox = Callable[..., LaneBox]
+
+
 def load(path: Path) -> dict[str, Any]:
     """The JSON object in a file."""
     value = json.loads(path.read_bytes())

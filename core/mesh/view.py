@@ -1,0 +1,361 @@
+"""What there is to see of missions: frozen values read from their files, only those that changed.
+
+Nothing is written: missions of other tools are looked at as they are. Times are ms since the epoch.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+from meshtui.core.clock import Clock, SystemClock, from_iso
+from meshtui.core.lane.lease import holder
+from meshtui.core.lane.rows import read_object
+from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.models.mesh import is_mesh_id
+from meshtui.core.run_dir import RunDir
+from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
+
+BAD = ("blocked", "failed", "cancelled")
+SURVIVOR = "still running: "
+DEPENDENCY = "dependency "
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRow:
+    """One loop at one moment."""
+
+    mission_id: str
+    loop_id: str
+    title: str = ""
+    status: str = "planned"
+    phase: str | None = None
+    iteration: int = 0
+    max_iterations: int = 0
+    level: str = ""
+    risk: str = "low"
+    risk_reasons: tuple[str, ...] = ()
+    route: str = ""
+    files: tuple[str, ...] = ()
+    directories: tuple[str, ...] = ()
+    dependencies: tuple[str, ...] = ()
+    makers: int = 0
+    checkers: int = 0
+    active_workers: tuple[str, ...] = ()
+    """The worker slots at work, e.g. ``maker-1``."""
+    gates_selected: tuple[str, ...] = ()
+    gates_passed: tuple[str, ...] = ()
+    gates_failed: tuple[str, ...] = ()
+    gates_skipped: tuple[str, ...] = ()
+    budget_used: dict[str, Any] = field(default_factory=dict)
+    budget_max: dict[str, Any] = field(default_factory=dict)
+    changed_files: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+    handoff_reason: str | None = None
+    worktree: str | None = None
+    branch: str | None = None
+    started_at: int | None = None
+    updated_at: int | None = None
+    candidate: str | None = None
+
+    @property
+    def key(self) -> str:
+        """Unique in a run directory."""
+        return f"{self.mission_id}/{self.loop_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class MissionView:
+    """One mission at one moment."""
+
+    mission_id: str
+    root: Path
+    """Its ``loops`` folder."""
+    request: str = ""
+    integration_loop_id: str = "loop-integration"
+    repo: str | None = None
+    """``None`` for another tool's mission."""
+    base_commit: str | None = None
+    runner: RunnerView = field(default_factory=RunnerView)
+    loops: tuple[LoopRow, ...] = ()
+    graph_proof: dict[str, Any] | None = field(default=None, compare=False)
+    overlaps: tuple[dict[str, Any], ...] = field(default=(), compare=False)
+    problem: str | None = None
+    """Why its plan cannot be read."""
+
+    @property
+    def ok(self) -> bool | None:
+        """What the graph proof says, ``None`` while there is none."""
+        return None if self.graph_proof is None else bool(self.graph_proof.get("ok"))
+
+    @property
+    def state(self) -> str:
+        """``running``, ``dead``, ``planned``, ``done``, ``handoff`` or ``bad``."""
+        statuses = {loop.status for loop in self.loops}
+        if self.runner.alive:
+            return "running"
+        if "running" in statuses:
+            return "dead"
+        if self.ok:
+            return "done"
+        if "handoff" in statuses and not statuses & set(BAD):
+            return "handoff"
+        if statuses & set(BAD):
+            return "bad"
+        return "planned"
+
+
+class _File:
+    """A JSON file that is read again only when it changed."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._mark: tuple[int, int, int] | None = None
+        self.value: dict[str, Any] | None = None
+
+    def refresh(self) -> dict[str, Any] | None:
+        """The file's object now."""
+        try:
+            state = os.stat(self._path)
+        except OSError:
+            self._mark, self.value = None, None
+            return None
+        mark = (state.st_mtime_ns, state.st_size, state.st_ino)
+        if mark != self._mark:
+            self._mark, self.value = mark, read_object(self._path)
+        return self.value
+
+
+class MissionReader:
+    """Reads one mission, again and again."""
+
+    def __init__(self, paths: MissionPaths, *, clock: Clock | None = None) -> None:
+        self.paths = paths
+        self._clock = clock or SystemClock()
+        self._plan = _File(paths.plan)
+        self._proof = _File(paths.graph_proof)
+        self._loops: dict[str, tuple[_File, _File, _File]] = {}
+
+    def refresh(self) -> MissionView:
+        """The mission as it is now."""
+        plan = self._plan.refresh()
+        held = holder(self.paths, self._clock)
+        owner = held.owner
+        runner = RunnerView(
+            alive=held.alive,
+            pid=owner.who.pid if owner is not None and owner.who is not None else None,
+            host=owner.who.host if owner is not None and owner.who is not None else None,
+            heartbeat_at=owner.heartbeat_at if owner is not None else None,
+            foreign=held.foreign,
+        )
+        if plan is None:
+            return MissionView(
+                self.paths.mission_id, self.paths.root, runner=runner, problem="its plan cannot be read"
+            )
+        graph = plan.get("graph")
+        nodes = graph.get("nodes") if isinstance(graph, dict) else None
+        rows = [
+            self._row(node)
+            for node in nodes or []
+            if isinstance(node, dict) and is_mesh_id(node.get("loop_id"))
+        ]
+        overlaps = plan.get("overlaps")
+        return MissionView(
+            mission_id=self.paths.mission_id,
+            root=self.paths.root,
+            request=str(plan.get("request") or ""),
+            integration_loop_id=_text(plan.get("integration_loop_id")) or "loop-integration",
+            repo=_text(plan.get("repo")),
+            base_commit=_text(plan.get("base_commit")),
+            runner=runner,
+            loops=tuple(rows),
+            graph_proof=self._proof.refresh(),
+            overlaps=tuple(item for item in overlaps if isinstance(item, dict))
+            if isinstance(overlaps, list)
+            else (),
+        )
+
+    def _row(self, node: dict[str, Any]) -> LoopRow:
+        loop_id = str(node["loop_id"])
+        paths = self.paths.loop(loop_id)
+        files = self._loops.get(loop_id)
+        if files is None:
+            files = self._loops[loop_id] = (_File(paths.state), _File(paths.checkpoint), _File(paths.proof))
+        state = files[0].refresh() or {}
+        checkpoint = files[1].refresh() or {}
+        proof = files[2].refresh() or {}
+        status = str(state.get("status") or "planned")
+        ended = status in ("completed", "blocked", "failed", "handoff", "cancelled")
+        mine = checkpoint.get("meshtui")
+        progress: dict[str, Any] = mine if isinstance(mine, dict) else {}
+        gates = _dict(proof.get("gate_result")) if ended else {}
+        scope, risk, budget = (
+            _dict(node.get("owner_scope")),
+            _dict(node.get("risk")),
+            _dict(node.get("budget")),
+        )
+        acting = _dict(state.get("acting_on"))
+        calls = _dict(checkpoint.get("calls")) if status == "running" else {}
+        return LoopRow(
+            mission_id=self.paths.mission_id,
+            loop_id=loop_id,
+            title=str(node.get("title") or ""),
+            status=status,
+            phase=_text(state.get("current_phase")),
+            iteration=_int(state.get("iteration")),
+            max_iterations=_int(budget.get("max_iterations")),
+            level=str(node.get("level") or ""),
+            risk=str(risk.get("level") or "low"),
+            risk_reasons=_texts(risk.get("reasons")),
+            route=str(node.get("route") or ""),
+            files=_texts(scope.get("files")),
+            directories=_texts(scope.get("directories")),
+            dependencies=_texts(node.get("dependencies")),
+            makers=_int(_dict(node.get("maker")).get("worker_count")),
+            checkers=_int(_dict(node.get("checker")).get("worker_count")),
+            active_workers=tuple(sorted(calls)),
+            gates_selected=_selected(node),
+            gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
+            gates_failed=_texts(gates.get("failed_gates") if ended else progress.get("failed")),
+            gates_skipped=_texts(gates.get("skipped_gates") if ended else progress.get("skipped")),
+            budget_used=_dict(state.get("budget_used")),
+            budget_max=budget,
+            changed_files=_texts(proof.get("changed_files") if ended else progress.get("changed_files")),
+            blockers=_texts(state.get("blockers")),
+            handoff_reason=_text(_dict(state.get("handoff")).get("reason")),
+            worktree=_text(_dict(proof.get("worktree")).get("path")),
+            branch=_text(acting.get("branch")),
+            started_at=_int(progress.get("started_at")) or None,
+            updated_at=from_iso(state.get("updated_at")),
+            candidate=_text(progress.get("candidate")) or _text(proof.get("head_commit")),
+        )
+
+
+class MissionsReader:
+    """Reads all missions of a directory: a run directory's, a repository's, or one mission's folder."""
+
+    def __init__(self, root: Path, *, clock: Clock | None = None) -> None:
+        self._root = root
+        self._clock = clock or SystemClock()
+        self._readers: dict[Path, MissionReader] = {}
+
+    def refresh(self) -> tuple[MissionView, ...]:
+        """The missions as they are now, newest last."""
+        found = mission_folders(self._root)
+        self._readers = {
+            folder: self._readers.get(folder) or MissionReader(MissionPaths(folder, name), clock=self._clock)
+            for folder, name in found
+        }
+        return tuple(reader.refresh() for reader in self._readers.values())
+
+
+def mission_folders(root: Path) -> list[tuple[Path, str]]:
+    """The ``loops`` folders below ``root`` with their missions' ids, oldest plan first."""
+    candidates: list[tuple[Path, str]] = []
+    if (root / "loops" / "loop-plan.json").is_file():
+        candidates.append((root / "loops", _mission_name(root)))
+    for folder in (RunDir(root).missions, root / ".sneakoscope" / "missions"):
+        try:
+            names = [entry.name for entry in os.scandir(folder) if is_mesh_id(entry.name)]
+        except OSError:
+            continue
+        candidates += [(folder / name / "loops", name) for name in names]
+    found = []
+    for folder, name in candidates:
+        try:
+            found.append((os.stat(folder / "loop-plan.json").st_mtime_ns, name, folder))
+        except OSError:
+            continue
+    return [(folder, name) for _, name, folder in sorted(found)]
+
+
+def _mission_name(root: Path) -> str:
+    plan = read_object(root / "loops" / "loop-plan.json") or {}
+    name = plan.get("mission_id")
+    return name if isinstance(name, str) and is_mesh_id(name) else root.name
+
+
+def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]:
+    """What of a mission needs the operator, with the ways out."""
+    where = f"--run-dir {quote(str(run_dir))}"
+    name = quote(view.mission_id)
+    items: list[Attention] = []
+    if view.state == "dead":
+        items.append(
+            Attention(
+                kind="dead",
+                subject=view.mission_id,
+                text="the mission's runner is gone; resume adopts what still runs",
+                since=view.runner.heartbeat_at,
+                exits=(Exit("resume", f"meshtui resume {name} {where}", "resume"),),
+            )
+        )
+    for loop in view.loops:
+        items += _loop_attention(view, loop, where)
+    return tuple(items)
+
+
+def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attention]:
+    """What of one loop needs the operator; one that only waits for another loop is not listed."""
+    name = quote(view.mission_id)
+    proof = Exit("proof", f"meshtui proof {name} {quote(loop.loop_id)} {where}", "proof")
+    # Another tool's mission names no repository and cannot be resumed from here.
+    ours = view.repo is not None
+    again = (Exit("resume", f"meshtui resume {name} {where}", "resume"), proof) if ours else (proof,)
+    if loop.status == "handoff":
+        target = name if loop.loop_id == view.integration_loop_id else f"{name}/{quote(loop.loop_id)}"
+        verdicts = (
+            Exit("approve", f"meshtui answer {target} --approve --reason … {where}", "approve"),
+            Exit("reject", f"meshtui answer {target} --reject --reason … {where}", "reject"),
+        )
+        why = loop.handoff_reason or "; ".join(loop.blockers[:3]) or "a person decides"
+        return [_item("handoff", loop, why, verdicts if ours else (proof,))]
+    left = [text for text in loop.blockers if text.startswith(SURVIVOR)]
+    found = [_item("survivor", loop, "; ".join(left), (proof,))] if left else []
+    own = [text for text in loop.blockers if not text.startswith((DEPENDENCY, SURVIVOR))]
+    if loop.status not in ("blocked", "failed") or (loop.blockers and not own):
+        return found
+    spent = bool(own) and all(text.startswith("budget: ") for text in own)
+    kind: AttentionKind = "failed" if loop.status == "failed" else "budget" if spent else "blocked"
+    found.append(_item(kind, loop, "; ".join(own[:3]) or loop.status, again))
+    return found
+
+
+def _item(kind: AttentionKind, loop: LoopRow, text: str, exits: tuple[Exit, ...]) -> Attention:
+    return Attention(
+        kind=kind,
+        subject=f"{loop.mission_id}/{loop.loop_id}",
+        text=text,
+        since=loop.updated_at,
+        exits=exits,
+        key=loop.key,
+    )
+
+
+def _selected(node: dict[str, Any]) -> tuple[str, ...]:
+    gates = _dict(node.get("gates"))
+    found = [
+        gate
+        for stage in ("triage", "local", "checker", "integration", "final")
+        for gate in _texts(gates.get(stage))
+    ]
+    return tuple(dict.fromkeys(found))
+
+
+def _dict(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) and value else None
+
+
+def _texts(value: object) -> tuple[str, ...]:
+    return tuple(str(item) for item in value) if isinstance(value, list) else ()
+
+
+def _int(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
