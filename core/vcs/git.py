@@ -71,6 +71,9 @@ _ENVIRONMENT: Final = {
 _LOCK = re.compile(rb"Unable to create '(.+?\.lock)': File exists", re.DOTALL)
 _CONFIG_LOCK = re.compile(rb"could not lock config file (.+?): File exists", re.DOTALL)
 
+# Another process is making or removing a working tree just now: its entry is not whole.
+_HALF_MADE = re.compile(rb"failed to read .*worktrees/[^/]+/\w+: ")
+
 _locks: dict[Path, threading.RLock] = {}
 _locks_guard = threading.Lock()
 
@@ -163,7 +166,7 @@ class Git:
         output: Path | None = None,
         cwd: Path | None = None,
     ) -> GitResult:
-        """Run ``git args``; tries again for a while when a lock file is in the way.
+        """Run ``git args``; tries again for a while when a lock file or a half-made working tree is in the way.
 
         ``settings`` are further ``name=value`` settings for this call; ``keep`` bounds the bytes of output
         kept in memory, ``output`` is a new file that gets it instead. Raises :class:`GitError` when the time is
@@ -177,9 +180,11 @@ class Git:
         while True:
             result = self._once(("git", *flags, *args), args, environment, limit, input, keep, output, cwd)
             lock = _lock_in(result.err, self.top) if result.code else None
-            if lock is None:
+            if lock is None and not (result.code and _HALF_MADE.search(result.err)):
                 break
             if time.monotonic() >= end:
+                if lock is None:
+                    break
                 raise GitError(
                     f"{short(args)} in {self.top}: {lock} is held by another git, or was left by one that died: "
                     "if no git works there, remove that file and try again",
