@@ -18,10 +18,12 @@ refused = REFUSED.findall(sys.stdin.read())
 for example, expected, got in refused:
     text = text.replace(f">>> {example}\n    {expected}\n", f">>> {example}\n    {got}\n")
     print(f"{example} shows {got}, not {expected}")
-for function in package.functions(module) if not refused else []:
-    (line,) = [text.splitlines()[function.body[0].lineno - 1]]
+for function in reversed(package.functions(module)) if not refused else []:
+    lines = text.splitlines()
+    number = function.body[0].lineno - 1
     values = ", ".join(str(package.DAY[name]) for name in package.arguments(function))
-    example = f"    >>> {function.name}({values})\n    {package.call(module, function)}"
-    text = text.replace(line, f'{line.removesuffix(chr(34) * 3)}\n\n{example}\n    """')
-    print(example.strip().partition("\n")[0])
+    example = [f"    >>> {function.name}({values})", f"    {package.call(module, function)}"]
+    lines[number : number + 1] = [lines[number].removesuffix('"""'), "", *example, '    """']
+    text = "\n".join(lines) + "\n"
+    print(example[0].strip())
 path.write_text(text, encoding="utf-8")
