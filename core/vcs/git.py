@@ -152,7 +152,9 @@ class Git:
 
     def at(self, top: Path) -> Git:
         """git in another working tree, with the same limits."""
-        return Git(top, timeout=self.timeout, lock_wait=self.lock_wait)
+        other = Git(top, timeout=self.timeout, lock_wait=self.lock_wait)
+        other._surroundings = self._surroundings
+        return other
 
     def run(
         self,
@@ -206,8 +208,13 @@ class Git:
             code=result.code,
         )
 
+    @functools.cached_property
+    def _surroundings(self) -> dict[str, str]:
+        """What every call gets of this process's environment; looked at once."""
+        return {**scrubbed_environment(os.environ), **_ENVIRONMENT}
+
     def _environment(self, extra: Mapping[str, str] | None) -> dict[str, str]:
-        environment = {**scrubbed_environment(os.environ), **_ENVIRONMENT}
+        environment = dict(self._surroundings)
         if os.pathsep not in str(self.top):
             # A folder that lost its .git must not make git find a repository around it.
             environment["GIT_CEILING_DIRECTORIES"] = str(self.top.parent)
