@@ -32,6 +32,7 @@ screenshots: $(STAMP)
 
 bench: $(STAMP)
 	@$(PY) -m tests.benchmarks.lane $(ARGS)
+	@$(PY) -m tests.benchmarks.mesh $(ARGS)
 
 clean:
 	rm -rf $(VENV) .demo build dist meshtui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

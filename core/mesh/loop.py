@@ -123,6 +123,9 @@ class LoopRuntime:
         if not report.ok:
             raise LoopBlocked(*report.blockers)
         self._checkpoints.log("loop_triage_completed", "running")
+        for folder in (self.paths.maker, self.paths.checker, self.paths.patches):
+            # Their names are synced with the next checkpoint, one for all.
+            storage.make_dirs(folder, durable=False)
         self._checkpoints.save(progress, boundary=True, at_once=False)
         self._worktrees.prepare(self._crew)
         progress.start = progress.candidate or self._context.base
