@@ -12,8 +12,9 @@ from meshtui.core.clock import SystemClock
 from meshtui.core.errors import InvalidInput, MeshtuiError
 from meshtui.core.lane.lease import Lease, holder
 from meshtui.core.mesh.files import load_plan, read_json
+from meshtui.core.mesh.mission import worktrees_of
 from meshtui.core.mesh.paths import MissionPaths
-from meshtui.core.mesh.service import configuration, worktrees_of
+from meshtui.core.mesh.service import configuration
 from meshtui.core.models.mesh import Plan
 from meshtui.core.run_dir import RunDir
 from meshtui.core.vcs import worktree as trees
@@ -121,7 +122,7 @@ def remove_worktrees(run_dir: RunDir, found: list[PrunableWorktree]) -> list[Pat
         paths = MissionPaths.of(run_dir, item.mission_id)
         plan = load_plan(paths)
         with Lease(paths, SystemClock(), what=f"mission {item.mission_id}") as lease:
-            lease.acquire()
+            lease.acquire(stand_in=True)
             why = _why(run_dir, paths, plan, item.path)
             if why is not None:
                 raise InvalidInput(f"{item.path}: {why}; look at it, then prune again")

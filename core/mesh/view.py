@@ -15,6 +15,7 @@ from meshtui.core.clock import Clock, SystemClock, from_iso
 from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.places import mission_places
 from meshtui.core.models.mesh import is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
@@ -178,6 +179,11 @@ class MissionReader:
             else (),
         )
 
+    def _lives(self, call: object) -> bool:
+        """Whether a call is at work; one that ended stays named until its phase is over."""
+        folder = self.paths.root.parents[2] / "calls" / Path(str(call)).name
+        return folder.is_dir() and not (folder / "exit.json").exists()
+
     def _row(self, node: dict[str, Any]) -> LoopRow:
         loop_id = str(node["loop_id"])
         paths = self.paths.loop(loop_id)
@@ -216,7 +222,7 @@ class MissionReader:
             dependencies=_texts(node.get("dependencies")),
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
-            active_workers=tuple(sorted(calls)),
+            active_workers=tuple(sorted(slot for slot, call in calls.items() if self._lives(call))),
             gates_selected=_selected(node),
             gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
             gates_failed=_texts(gates.get("failed_gates") if ended else progress.get("failed")),
@@ -244,38 +250,11 @@ class MissionsReader:
 
     def refresh(self) -> tuple[MissionView, ...]:
         """The missions as they are now, newest last."""
-        found = mission_folders(self._root)
         self._readers = {
-            folder: self._readers.get(folder) or MissionReader(MissionPaths(folder, name), clock=self._clock)
-            for folder, name in found
+            paths.root: self._readers.get(paths.root) or MissionReader(paths, clock=self._clock)
+            for paths in mission_places(RunDir(self._root))
         }
         return tuple(reader.refresh() for reader in self._readers.values())
-
-
-def mission_folders(root: Path) -> list[tuple[Path, str]]:
-    """The ``loops`` folders below ``root`` with their missions' ids, oldest plan first."""
-    candidates: list[tuple[Path, str]] = []
-    if (root / "loops" / "loop-plan.json").is_file():
-        candidates.append((root / "loops", _mission_name(root)))
-    for folder in (RunDir(root).missions, root / ".sneakoscope" / "missions"):
-        try:
-            names = [entry.name for entry in os.scandir(folder) if is_mesh_id(entry.name)]
-        except OSError:
-            continue
-        candidates += [(folder / name / "loops", name) for name in names]
-    found = []
-    for folder, name in candidates:
-        try:
-            found.append((os.stat(folder / "loop-plan.json").st_mtime_ns, name, folder))
-        except OSError:
-            continue
-    return [(folder, name) for _, name, folder in sorted(found)]
-
-
-def _mission_name(root: Path) -> str:
-    plan = read_object(root / "loops" / "loop-plan.json") or {}
-    name = plan.get("mission_id")
-    return name if isinstance(name, str) and is_mesh_id(name) else root.name
 
 
 def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]:

@@ -382,7 +382,7 @@ class TestPrune:
         assert sorted(answer["removed"]) == calls
         assert answer["bytes"] > 0
         assert not list((cli.run_dir / "calls").iterdir())
-        assert cli.json("prune") == {"removed": [], "bytes": 0, "kept": []}
+        assert cli.json("prune") == {"removed": [], "bytes": 0, "kept": [], "worktrees": [], "refused": {}}
         assert cli("logs", "a").code in (0, 3)
 
     def test_what_lives_or_is_needed_stays(self, cli: Cli, detached: Any) -> None:

@@ -8,17 +8,20 @@ import random
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from meshtui.core.errors import Held
+from meshtui.core import storage
+from meshtui.core.errors import Held, LeaseLost, StorageError
 from meshtui.core.mesh.files import read_json
 from tests.support.mission_child import start_child
 from tests.support.missions import INTEGRATION, MISSION, Bench, alive, node, until
 
-SAMPLE = 14
+SAMPLE = 7
 """How many of the runner's steps are tried."""
 
 
@@ -104,8 +107,16 @@ def test_killed_at_any_step(tmp_path: Path, total: int, place: int, chance: int)
     check_done(bench)
 
 
-@pytest.mark.parametrize("slow", ["maker", "gate", "checker", "whole"])
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+@pytest.mark.parametrize(
+    ("slow", "number"),
+    [
+        ("maker", signal.SIGKILL),
+        ("gate", signal.SIGKILL),
+        ("checker", signal.SIGKILL),
+        ("whole", signal.SIGKILL),
+        ("maker", signal.SIGHUP),
+    ],
+)
 def test_what_runs_is_adopted(tmp_path: Path, slow: str, number: signal.Signals) -> None:
     bench = bench_of(tmp_path, slow=slow)
     child = start_child(bench.run_dir.root, MISSION)
@@ -229,3 +240,73 @@ def test_wall_time_without_a_runner_counts_only_while_a_call_lives(tmp_path: Pat
     (tmp_path / "go").touch()
     assert bench.run().state == "done"
     assert bench.proof("loop-a")["budget"]["used"]["wall_ms"] < 60_000
+
+
+def test_wall_time_of_a_call_that_nobody_watched_counts(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, slow="maker")
+    running = bench.start()
+    until(lambda: (tmp_path / "log").exists())
+    running.runner.request_hand_over()
+    running.outcome()
+    begun = read_json(bench.paths.loop("loop-a").checkpoint)
+    assert begun is not None
+    time.sleep(0.4)
+    (tmp_path / "go").touch()
+    until(lambda: (bench.calls("maker")[0] / "exit.json").exists())
+    assert bench.run().state == "done"
+    used = bench.proof("loop-a")["budget"]["used"]["wall_ms"]
+    assert used >= begun["meshtui"]["used"]["wall_ms"] + 400
+
+
+def test_a_lost_call_is_run_again(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, slow="checker")
+    log = tmp_path / "log"
+    running = bench.start()
+    until(lambda: log.exists() and "+ checker" in log.read_text())
+    who = read_json(bench.calls("checker")[0] / "process.json")
+    assert who is not None
+    # Everything of it at once, the wrapper too: as after a reboot.
+    os.killpg(who["pid"], signal.SIGKILL)
+    until(lambda: len(bench.calls("checker")) == 2)
+    (tmp_path / "go").touch()
+    assert running.outcome().state == "done"
+    assert bench.mismatches() == []
+
+
+@pytest.mark.parametrize("number", [20, 60])
+def test_a_full_disk_ends_the_runner_and_loses_nothing(
+    tmp_path: Path, number: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = bench_of(tmp_path)
+    count = 0
+    real = storage.write_atomic
+
+    def full(path: Path, *args: Any, **kwargs: Any) -> None:
+        nonlocal count
+        count += 1
+        if count > number:
+            raise StorageError(f"{path}: No space left on device")
+        real(path, *args, **kwargs)
+
+    monkeypatch.setattr(storage, "write_atomic", full)
+    with pytest.raises(StorageError, match="No space left"):
+        bench.run()
+    monkeypatch.setattr(storage, "write_atomic", real)
+    assert bench.run().state == "done"
+    check_done(bench)
+
+
+def test_a_runner_that_lost_its_lease_writes_nothing_more(tmp_path: Path) -> None:
+    bench = bench_of(tmp_path, slow="maker")
+    running = bench.start()
+    until(lambda: (tmp_path / "log").exists())
+    (bench.paths.runner_lock / "owner.json").unlink()
+    (tmp_path / "go").touch()
+    until(lambda: (bench.calls("maker")[0] / "exit.json").exists())
+    with pytest.raises(LeaseLost):
+        running.outcome()
+    assert bench.status("loop-a") == "running"
+    assert not bench.paths.graph_proof.exists()
+    bench.paths.runner_lock.rmdir()
+    assert bench.run().state == "done"
+    check_done(bench)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,10 @@ from meshtui.core.run_dir import RunDir
 from tests.support.missions import APPROVE, INTEGRATION, MISSION, Bench, git, meshtui, node, until
 
 
-@pytest.fixture
-def done(tmp_path: Path) -> Bench:
-    bench = Bench(tmp_path)
+@pytest.fixture(scope="module")
+def once(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    """A mission that is done; run once for all tests, which leave it as they found it."""
+    bench = Bench(tmp_path_factory.mktemp("once"))
     bench.commands("echo x >> a/one.txt; echo did it", arbiter=APPROVE)
     bench.gate("fine", "echo all well")
     bench.gate("whole", "true", stage="integration")
@@ -25,6 +28,24 @@ def done(tmp_path: Path) -> Bench:
     assert bench.run().state == "done"
     assert bench.mismatches() == []
     return bench
+
+
+@pytest.fixture
+def done(once: Bench, tmp_path: Path) -> Iterator[Bench]:
+    """The mission, put back afterwards."""
+    shutil.copytree(once.run_dir.root, tmp_path / "copy")
+    heads = git(
+        once.repo,
+        "for-each-ref",
+        "--format=%(refname:short) %(objectname)",
+        "refs/heads/meshtui",
+        "refs/heads/meshtui-loops",
+    )
+    yield once
+    shutil.rmtree(once.run_dir.root)
+    shutil.copytree(tmp_path / "copy", once.run_dir.root)
+    for line in heads.splitlines():
+        git(once.repo, "branch", "-f", *line.split())
 
 
 @pytest.fixture
