@@ -74,6 +74,9 @@ _CONFIG_LOCK = re.compile(rb"could not lock config file (.+?): File exists", re.
 # Another process is making or removing a working tree just now: its entry is not whole.
 _HALF_MADE = re.compile(rb"failed to read .*worktrees/[^/]+/\w+: ")
 
+_FULL_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+_seen_commits: set[tuple[Path, str]] = set()
 _locks: dict[Path, threading.RLock] = {}
 _locks_guard = threading.Lock()
 
@@ -285,6 +288,18 @@ class Git:
         raise InvalidInput(f"{self.top}: no commit is called {ref!r}")
 
     def _commit(self, ref: str) -> str | None:
+        if not _FULL_NAME.fullmatch(ref):
+            return self._asked(ref)
+        # What a full name names never changes: once seen it need not be asked for again.
+        known = (self.dirs.common, ref)
+        if known in _seen_commits:
+            return ref
+        found = self._asked(ref)
+        if found == ref:
+            _seen_commits.add(known)
+        return found
+
+    def _asked(self, ref: str) -> str | None:
         result = self.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False)
         return result.text if result.code == 0 else None
 
