@@ -126,10 +126,13 @@ def sync_file(path: Path) -> None:
             os.close(fd)
 
 
-def write_atomic(path: Path | str, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
+def write_atomic(
+    path: Path | str, data: bytes, *, durable: bool = True, at_once: bool = True, mode: int = FILE_MODE
+) -> None:
     """Replace file ``path`` by ``data``: a reader sees the old or the new one, never a part.
 
-    With ``durable`` the new contents survive a power cut from the moment this returns.
+    With ``durable`` the new contents survive a power cut from the moment this returns; with ``durable`` but
+    not ``at_once`` there is the old or the new one after it, whole, until something else syncs the folder.
     Raises :class:`StorageError`; then ``path`` is as it was.
     """
     with _named(path):
@@ -139,7 +142,7 @@ def write_atomic(path: Path | str, data: bytes, *, durable: bool = True, mode: i
         except OSError:
             _forget(temporary)
             raise
-    if durable:
+    if durable and at_once:
         sync_dir(os.path.dirname(path) or ".")
 
 
@@ -241,8 +244,8 @@ def make_dir(path: Path, *, mode: int = DIR_MODE) -> bool:
     return True
 
 
-def make_dirs(path: Path, *, mode: int = DIR_MODE) -> None:
-    """Make folder ``path`` and the parents it lacks, and make each survive a power cut."""
+def make_dirs(path: Path, *, durable: bool = True, mode: int = DIR_MODE) -> None:
+    """Make folder ``path`` and the parents it lacks; with ``durable`` each survives a power cut."""
     missing = []
     here = path
     while not here.is_dir():
@@ -251,7 +254,7 @@ def make_dirs(path: Path, *, mode: int = DIR_MODE) -> None:
             break
         here = here.parent
     for folder in reversed(missing):
-        if make_dir(folder, mode=mode):
+        if make_dir(folder, mode=mode) and durable:
             sync_dir(folder.parent)
 
 
