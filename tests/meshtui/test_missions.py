@@ -53,13 +53,14 @@ async def test_loops_stand_above_the_queue_and_tab_goes_between() -> None:
         assert shown.index("Loops · m7") < shown.index("Queue")
         assert "● running" in shown
         assert "✖ blocked" in shown
-        assert it.lane.side == "queue"
+        sides = [str(it.lane.side)]
         await it.press("shift+tab")
-        assert it.lane.side == "loops"
+        sides.append(str(it.lane.side))
         await it.press("j")
         assert selected(it) == "loop-auth"
         await it.press("tab")
-        assert it.lane.side == "queue"
+        sides.append(str(it.lane.side))
+        assert sides == ["queue", "loops", "queue"]
         await it.press("j")
         assert it.lane.row is not None
         assert it.lane.row.envelope_id == "US-015-backend"

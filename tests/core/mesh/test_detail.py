@@ -21,7 +21,7 @@ from meshtui.core.mesh.runlog import read_run_log
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.core.overview import RunDirReader
 from meshtui.core.run_dir import RunDir
-from tests.support.missions import on_disk
+from tests.support.mission_screens import on_disk
 
 SAMPLE = Path(__file__).parents[2] / "data" / "samples" / "mission-blocked"
 
