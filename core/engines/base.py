@@ -43,6 +43,15 @@ class EngineRequest:
     effort: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     """The complete environment the program will get."""
+    read_only: bool = False
+    """Whether the program may change nothing, whatever its role may do otherwise."""
+    session_usage: Usage | None = None
+    """What the resumed session had used in all before this call, as far as it is known."""
+
+    @property
+    def may_write(self) -> bool:
+        """Whether changing files is what it is there for."""
+        return not self.read_only and self.role in ("run", "maker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,8 @@ class Outcome:
     usage: Usage | None = None
     reset_at_ms: int | None = None
     """When a usage limit ends, where the program said so; milliseconds since the epoch."""
+    session_usage: Usage | None = None
+    """What the session has used in all by now, where the program reports that instead of the call's own."""
 
 
 class OutputReader(Protocol):
