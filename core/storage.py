@@ -218,6 +218,13 @@ def patch(path: Path | str, data: bytes, offset: int) -> None:
             os.close(fd)
 
 
+def set_aside(path: Path, now_ms: int) -> Path:
+    """Keep a file that cannot be read beside its place, out of everybody's way; where it is now."""
+    target = path.with_name(f"{path.name}.{now_ms}.damaged")
+    move(path, target)
+    return target
+
+
 def make_dir(path: Path, *, mode: int = DIR_MODE) -> bool:
     """Make folder ``path`` (its parent exists); ``False`` if it was there already."""
     with _named(path):

@@ -106,7 +106,17 @@ class Exit:
     command: str
     """The command line that does it."""
     action: Literal[
-        "retry", "drop", "requeue", "repair", "drop-file", "run", "log", "resume", "approve", "reject"
+        "retry",
+        "drop",
+        "requeue",
+        "repair",
+        "drop-file",
+        "run",
+        "log",
+        "resume",
+        "approve",
+        "reject",
+        "proof",
     ]
     """What the console does for it."""
 

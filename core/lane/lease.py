@@ -70,8 +70,15 @@ def holder(paths: Leased, clock: Clock) -> Holder:
 class Lease:
     """The lease while this process holds it; a context manager that gives it back."""
 
-    def __init__(self, paths: Leased, clock: Clock) -> None:
+    def __init__(self, paths: Leased, clock: Clock, *, what: str | None = None) -> None:
+        """``what`` names the thing in messages, e.g. ``mission m1``; by default it is a lane."""
         self._paths = paths
+        self._what = what or f"lane {paths.root.parent}"
+        self._advice = (
+            "stop it (meshtui stop), wait, or end a hung one with meshtui lane --take-over"
+            if what is None
+            else "wait, or end that process"
+        )
         self._clock = clock
         self._lock = storage.OsLock(paths.runner_flock, what="the lane")
         self._mark: tuple[int, int] | None = None
@@ -130,10 +137,7 @@ class Lease:
     def _refusal(self) -> str:
         owner = dirlock.read_owner(self._paths.runner_lock)
         who = owner.describe(self._clock.now_ms()) if owner else "another process that is just starting"
-        return (
-            f"lane {self._paths.root.parent} is worked by {who}; stop it (meshtui stop), wait, "
-            "or end a hung one with meshtui lane --take-over"
-        )
+        return f"{self._what} is worked by {who}; {self._advice}"
 
     def _end_holder(self) -> None:
         owner = dirlock.read_owner(self._paths.runner_lock)
@@ -188,8 +192,7 @@ class Lease:
         if self._lost or not same:
             self._lost = True
             raise LeaseLost(
-                f"lane {self._paths.root.parent} was taken over by another runner; this one stops and "
-                "writes nothing more"
+                f"{self._what} was taken over by another runner; this one stops and writes nothing more"
             )
 
     def verify(self) -> None:

@@ -6,18 +6,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from meshtui.core import storage, strict_json
-from meshtui.core.calls import Call
+from meshtui.core import strict_json
 from meshtui.core.clock import iso
 from meshtui.core.engines.base import Outcome
 from meshtui.core.errors import InvalidInput
 from meshtui.core.mesh.context import MissionContext, Progress
-from meshtui.core.mesh.files import read_json, sha256_of, write_json
+from meshtui.core.mesh.files import read_json, write_json
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import checker_prompt
-from meshtui.core.mesh.workers import Crew, Finished, Task
+from meshtui.core.mesh.workers import Crew, Finished, Task, worker_evidence
 from meshtui.core.mesh.worktrees import LoopWorktrees
-from meshtui.core.models.mesh import FINDINGS, CheckerFindings, Evidence, Node
+from meshtui.core.models.mesh import FINDINGS, CheckerFindings, Node
 from meshtui.core.vcs.change import Change, snapshot
 
 MAX_FINDING = 4000
@@ -90,7 +89,7 @@ class Checkers:
         tasks = []
         places = []
         for number in range(1, count + 1):
-            place = self._place(number, candidate)
+            place = self._worktrees.copy("checker", number, candidate, self._crew)
             places.append(place)
             tasks.append(
                 Task(
@@ -133,13 +132,6 @@ class Checkers:
     def _fresh(self) -> bool:
         return not set(self._progress.checker_sessions) & set(self._progress.maker_sessions)
 
-    def _place(self, number: int, candidate: str) -> Path:
-        place = self._context.worktrees / f"{self._node.loop_id}.checker-{number}"
-        if place.is_dir() and f"checker-{number}" in self._progress.calls:
-            # Its checker may still be at work there.
-            return place
-        return self._worktrees.checker_copy(number, candidate)
-
     def _artifacts(self) -> list[tuple[str, str]]:
         found = []
         for name in self._progress.artifacts:
@@ -162,7 +154,10 @@ class Checkers:
         if effects:
             approved = False
             findings.append(f"side effect: {done.slot} changed {', '.join(effects[:20])} and has failed")
-        if session:
+        if session is not None and session in self._progress.maker_sessions:
+            approved = False
+            findings.append(f"{done.slot} shared the session {session} with a maker: its word does not count")
+        if session and session not in self._progress.checker_sessions:
             self._progress.checker_sessions.append(session)
         value = CheckerFindings(
             fresh_session=done.session_id is None
@@ -176,19 +171,14 @@ class Checkers:
         write_json(
             path, {"schema": FINDINGS, "loop_id": self._node.loop_id, "call": done.call_id, **value.as_json()}
         )
-        call = Call.attach(self._context.run_dir, done.call_id)
-        if call.stdout.exists():
-            storage.sync_file(call.stdout)
         self._progress.checker_files.append(relative(self._context.run_dir, path))
+        said = "approved" if approved else "rejected"
         self._progress.evidence.append(
-            Evidence(
-                claim=f"{done.slot} of iteration {self._progress.iteration} {'approved' if approved else 'rejected'}",
-                call=done.call_id,
-                command=" ".join(done.argv)[:500],
-                exit_code=done.code,
-                duration_ms=done.duration_ms,
-                log=relative(self._context.run_dir, call.stdout),
-                sha256=sha256_of(call.stdout),
+            worker_evidence(
+                self._context.run_dir,
+                done,
+                f"{done.slot} of iteration {self._progress.iteration} {said}",
+                artifact=path,
             )
         )
         verdict.approved = verdict.approved and approved

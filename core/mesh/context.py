@@ -10,11 +10,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from meshtui.core import storage
+from meshtui.core.calls import Call
 from meshtui.core.clock import Clock, iso
 from meshtui.core.config import Config
 from meshtui.core.engines.base import Engine
+from meshtui.core.errors import InvalidInput
 from meshtui.core.journal import Journal
-from meshtui.core.mesh.files import append_line, read_model, write_json
+from meshtui.core.mesh.files import append_line, read_lines, read_model, write_json
 from meshtui.core.mesh.paths import LoopPaths, MissionPaths
 from meshtui.core.models.mesh import CHECKPOINT, BudgetUsed, Evidence, Node, Phase, Plan
 from meshtui.core.run_dir import RunDir
@@ -147,7 +150,15 @@ class Progress(BaseModel):
     findings: list[str] = []
     """What gates and checkers said against the last candidate."""
     calls: dict[str, str] = {}
-    """Worker slot to call, for the phase at work."""
+    """Worker slot to call, for the phase at work; one that ended stays until the phase is over."""
+    counted: list[str] = []
+    """Calls of this phase whose usage is in ``used`` already."""
+    set_up: list[str] = []
+    """Names of working copies in which ``[mesh] setup`` has passed."""
+    rivals: list[str] = []
+    """Competing candidates that passed their gates as well, best first: next if checkers refuse this one."""
+    survivors: list[str] = []
+    """Processes that nothing could end."""
     sessions: dict[str, str] = {}
     """Maker slot to its session."""
     maker_sessions: list[str] = []
@@ -170,6 +181,15 @@ class Progress(BaseModel):
     started_at: int = 0
 
 
+class _File(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+    meshtui: Progress | None = None
+
+
+def _written(path: Path) -> int:
+    return path.stat().st_mtime_ns
+
+
 class Checkpoints:
     """Writes and reads a loop's checkpoints."""
 
@@ -179,14 +199,47 @@ class Checkpoints:
         self.paths: LoopPaths = context.paths.loop(node.loop_id)
 
     def load(self) -> Progress:
-        """The newest checkpoint's progress, or a fresh one."""
-
-        class _File(BaseModel):
-            model_config = ConfigDict(extra="ignore")
-            meshtui: Progress | None = None
-
+        """The newest checkpoint's progress, or a fresh one. Raises :class:`InvalidInput` if it is damaged."""
         found = read_model(self.paths.checkpoint, _File)
         return (found.meshtui if found is not None else None) or Progress()
+
+    def repair(self) -> None:
+        """Put a damaged newest checkpoint aside and go back to the last phase boundary that can be read.
+
+        Which calls were running is not known then: all that the mission's handles name for this loop are
+        ended first, so that nothing runs beside them.
+        """
+        try:
+            self.load()
+        except InvalidInput as error:
+            problem = str(error)
+        else:
+            return
+        self._context.verify_lease()
+        self._end_known_calls()
+        aside = storage.set_aside(self.paths.checkpoint, self._context.clock.now_ms())
+        for path in sorted(self.paths.checkpoints.glob("*.json"), key=_written, reverse=True):
+            try:
+                found = read_model(path, _File)
+            except InvalidInput:
+                continue
+            if found is not None and found.meshtui is not None:
+                self.save(found.meshtui)
+                break
+        self._context.note(
+            "checkpoint_damaged", self._node.loop_id, message=f"{problem}; kept as {aside.name}"
+        )
+
+    def _end_known_calls(self) -> None:
+        started: dict[str, bool] = {}
+        for line in read_lines(self._context.paths.handles):
+            if line.get("loop_id") == self._node.loop_id and isinstance(line.get("call"), str):
+                started[line["call"]] = line.get("event") == "started"
+        for call_id in [name for name, open_ in started.items() if open_]:
+            call = Call.attach(self._context.run_dir, call_id, clock=self._context.clock)
+            if call.state() in ("starting", "running"):
+                call.end("stopped", "runner")
+            call.close()
 
     def save(self, progress: Progress, *, boundary: bool = False) -> None:
         """Write the checkpoint durably; at a phase boundary also under its own name."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from meshtui.core import storage
-from meshtui.core.clock import Clock, iso
+from meshtui.core.clock import Clock, from_iso, iso
 from meshtui.core.errors import InvalidInput
 from meshtui.core.mesh.files import read_json, write_json
 from meshtui.core.mesh.paths import MissionPaths
@@ -23,6 +23,8 @@ class KillRequest:
     path: Path
     target: str
     """A loop's id, or ``all``."""
+    requested_at: int
+    """ms since the epoch; 0 where the request does not say."""
 
 
 def request_kill(paths: MissionPaths, target: str, clock: Clock) -> Path:
@@ -62,8 +64,13 @@ def pending_kills(paths: MissionPaths) -> list[KillRequest]:
             continue
         target = (value or {}).get("target")
         if isinstance(target, str):
-            found.append(KillRequest(path, target))
+            found.append(KillRequest(path, target, from_iso((value or {}).get("requested_at")) or 0))
     return found
+
+
+def older_than(requests: list[KillRequest], at: int) -> list[KillRequest]:
+    """Those requests that were made before ``at``; ms."""
+    return [request for request in requests if request.requested_at < at]
 
 
 def spend(requests: list[KillRequest]) -> None:

@@ -77,6 +77,21 @@ def append_line(path: Path, value: Mapping[str, Any]) -> None:
     storage.append(path, strict_json.dump_bytes(value))
 
 
+def read_lines(path: Path) -> list[dict[str, Any]]:
+    """The objects of a JSON Lines file; lines that are none are left out."""
+    try:
+        raw = storage.read_bytes(path, limit=MAX_BYTES)
+    except FileNotFoundError:
+        return []
+    found = []
+    for line in raw.splitlines():
+        try:
+            found.append(strict_json.load_object(line))
+        except InvalidInput:
+            continue
+    return found
+
+
 def sha256_of(path: Path) -> str | None:
     """The hash of a file's contents in hex, ``None`` if there is none."""
     digest = hashlib.sha256()

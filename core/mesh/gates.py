@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -66,10 +67,13 @@ class GateRunner:
         }
         self._specs = in_force(context.config, DetectedGates(detected))
 
-    def run(self, gate_ids: list[str], candidate: str, *, label: str = "") -> GateReport:
+    def run(
+        self, gate_ids: list[str], candidate: str, *, changed: Sequence[str], label: str = ""
+    ) -> GateReport:
         """Run gates one after the other in the loop's working copy, which stands at ``candidate``.
 
-        What a gate leaves behind is recorded and removed. A gate nobody defined fails.
+        What a gate leaves behind is recorded and removed. A gate nobody defined fails; one whose ``when``
+        matches none of the ``changed`` files is skipped.
         """
         report = GateReport()
         for gate_id in gate_ids:
@@ -87,13 +91,21 @@ class GateRunner:
                 )
                 self._write(gate_id, ok=False, blockers=[blocker])
                 continue
+            if not spec.applies(changed):
+                report.skipped.append(gate_id)
+                self._write(gate_id, ok=True, skipped=True, when=list(spec.when), candidate=candidate)
+                continue
             self._run_one(gate_id, spec, candidate, report, label)
         return report
 
     def _run_one(self, gate_id: str, spec: GateSpec, candidate: str, report: GateReport, label: str) -> None:
         argv = ("/bin/sh", "-c", spec.command) if isinstance(spec.command, str) else tuple(spec.command)
+        slot = f"gate-{label}{gate_id}"
+        if not self._crew.takes_over(slot):
+            # One that was ended by a stop may have left something.
+            self._worktrees.reset(candidate)
         task = Task(
-            slot=f"gate-{label}{gate_id}",
+            slot=slot,
             role="gate",
             cwd=self._worktrees.main,
             argv=argv,
@@ -137,7 +149,8 @@ class GateRunner:
         )
 
     def _evidence(self, gate_id: str, spec: GateSpec, finished: Finished, call: Call) -> Evidence:
-        storage.sync_file(call.stdout)
+        if call.stdout.exists():
+            storage.sync_file(call.stdout)
         return Evidence(
             claim=f"gate {gate_id} {'passed' if finished.ok else 'failed'}",
             call=finished.call_id,

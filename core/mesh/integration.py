@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from meshtui.core import storage, strict_json
-from meshtui.core.calls import Call
 from meshtui.core.clock import iso
 from meshtui.core.engines.base import Outcome
-from meshtui.core.errors import InvalidInput, MeshtuiError
+from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, StorageError
 from meshtui.core.mesh.context import (
     Checkpoints,
     LoopBlocked,
@@ -20,20 +18,21 @@ from meshtui.core.mesh.context import (
     MissionContext,
     Progress,
 )
-from meshtui.core.mesh.files import read_json, read_state, sha256_of, write_json, write_state
+from meshtui.core.mesh.files import read_json, read_state, write_json, write_state
 from meshtui.core.mesh.gates import BUILTIN, GateRunner
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import arbiter_prompt
 from meshtui.core.mesh.proof import loop_proof
 from meshtui.core.mesh.sideeffects import side_effect_report
-from meshtui.core.mesh.workers import Crew, Task
+from meshtui.core.mesh.workers import Crew, Task, worker_evidence
 from meshtui.core.mesh.worktrees import LoopWorktrees
-from meshtui.core.models.mesh import MERGE, Evidence, Handoff, LoopState, Node, Phase, Status
+from meshtui.core.models.mesh import MERGE, Handoff, LoopState, Node, Phase, Status
 from meshtui.core.vcs import worktree as trees
 from meshtui.core.vcs.change import diff, snapshot
 from meshtui.core.vcs.git import Git
 from meshtui.core.vcs.merge import integrate
 
+ARBITER_COPY = "arbiter"
 ARBITER = "sks.loop-final-arbiter.v1"
 RESULTS = "meshtui"
 NO_ARBITER = "the final arbiter is required and none is configured: a person decides"
@@ -47,9 +46,10 @@ class IntegrationRuntime:
         self._node = node
         self.paths: LoopPaths = context.paths.loop(node.loop_id)
         self._checkpoints = Checkpoints(context, node)
+        self._checkpoints.repair()
         self._progress: Progress = self._checkpoints.load()
         self._crew = Crew(context, node, self._progress, self._checkpoints)
-        self._worktrees = LoopWorktrees(context, node)
+        self._worktrees = LoopWorktrees(context, node, self._progress)
         self._gates = GateRunner(context, node, self.paths, self._progress, self._crew, self._worktrees)
         self.branch = f"{RESULTS}/{context.plan.mission_id}"
         self.state = read_state(self.paths) or LoopState(
@@ -62,7 +62,8 @@ class IntegrationRuntime:
         try:
             return self._work()
         except LoopKilled:
-            return self._end("cancelled", ["killed by operator"])
+            survivors = [f"still running: {name}" for name in self._progress.survivors]
+            return self._end("cancelled", ["killed by operator", *survivors])
         except LoopBlocked as error:
             return self._end("blocked", error.blockers)
         except (LoopStopped, LoopHandedOver) as reason:
@@ -71,6 +72,8 @@ class IntegrationRuntime:
             if isinstance(reason, LoopStopped):
                 self._set_state("queued", self._progress.phase)
             return "queued"
+        except (LeaseLost, StorageError):
+            raise
         except MeshtuiError as error:
             return self._end("failed", [str(error)])
 
@@ -93,6 +96,8 @@ class IntegrationRuntime:
             self._merge_loops()
             self._enter("gates")
         if progress.phase == "gates":
+            if not self._worktrees.main.is_dir():
+                self._worktrees.prepare(self._crew)
             self._run_gates()
             self._enter("finalizer")
         return self._judge()
@@ -100,8 +105,11 @@ class IntegrationRuntime:
     def _enter(self, phase: Phase) -> None:
         self._crew.clock()
         self._progress.phase = phase
+        self._progress.calls.clear()
+        self._progress.counted.clear()
         self._checkpoints.save(self._progress, boundary=True)
         self._set_state("running", phase)
+        self._context.signals.check(self._node.loop_id)
 
     # -- merging ------------------------------------------------------------------------------------
 
@@ -112,6 +120,7 @@ class IntegrationRuntime:
         attempts: dict[str, list[dict[str, Any]]] = {}
         applied: list[str] = []
         touched: dict[str, list[str]] = {}
+        self._progress.candidate = None
         counts = dict.fromkeys(
             (
                 "apply_count",
@@ -150,6 +159,8 @@ class IntegrationRuntime:
             else:
                 conflicts.append(node.loop_id)
                 names = ", ".join(tried[-1].conflicts or tried[0].conflicts) or "its files"
+                # Nothing of a merge that did not work out stays; the loops' branches have their work.
+                self._worktrees.reset(context.base)
                 self._write_merge(False, applied, conflicts, attempts, counts, touched, None)
                 raise LoopBlocked(
                     f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}"
@@ -195,6 +206,7 @@ class IntegrationRuntime:
             "base_commit": self._context.base,
             "head_commit": head,
             "branch": None,
+            "result_before": self._merge.get("result_before"),
             "generated_at": iso(self._context.clock.now_ms()),
         }
         write_json(self._context.paths.merge, self._merge)
@@ -206,7 +218,7 @@ class IntegrationRuntime:
             return
         self._checkpoints.log("loop_gate_started", "running")
         assert self._progress.candidate is not None
-        report = self._gates.run(real, self._progress.candidate)
+        report = self._gates.run(real, self._progress.candidate, changed=self._progress.changed_files)
         self._progress.passed = [*self._progress.passed, *report.passed]
         self._progress.failed = [*self._progress.failed, *report.failed]
         self._progress.skipped = list(report.skipped)
@@ -224,6 +236,7 @@ class IntegrationRuntime:
     def _judge(self) -> Status:
         context, head = self._context, self._progress.candidate
         assert head is not None
+        context.signals.check(self._node.loop_id)
         change = diff(context.git, context.base, head)
         effects = side_effect_report(context, change)
         write_json(context.paths.side_effects, effects)
@@ -238,11 +251,31 @@ class IntegrationRuntime:
             return self._take_verdict(verdict)
         engine = self._arbiter_engine()
         if engine is None:
-            self.state.handoff = Handoff(required=True, reason=NO_ARBITER, artifact=None)
-            return self._end("handoff", [NO_ARBITER])
+            return self._hand_off(change.paths, head)
         return self._take_verdict(
             self._ask_arbiter(engine, change.patch.decode("utf-8", "replace"), effects, head)
         )
+
+    def _hand_off(self, paths: list[str], head: str) -> Status:
+        name = self._context.plan.mission_id
+        lines = [
+            f"# Handoff of mission {name}",
+            "",
+            NO_ARBITER,
+            "",
+            f"Result: branch {self.branch} at {head}",
+            f"Side effects: {relative(self._context.run_dir, self._context.paths.side_effects)}",
+            "",
+            "Changed files:",
+            *(f"- {path}" for path in paths),
+            "",
+            f"Settle it with: meshtui answer {name} --approve --reason …",
+            "or --reject --reason …",
+            "",
+        ]
+        storage.write_atomic(self.paths.handoff, "\n".join(lines).encode("utf-8", "replace"))
+        self.state.handoff = Handoff(required=True, reason=NO_ARBITER, artifact=self.paths.handoff.name)
+        return self._end("handoff", [NO_ARBITER])
 
     def _take_verdict(self, verdict: Mapping[str, Any]) -> Status:
         if verdict.get("verdict") == "approve":
@@ -261,14 +294,14 @@ class IntegrationRuntime:
 
     def _ask_arbiter(self, engine: str, patch: str, effects: Mapping[str, Any], head: str) -> dict[str, Any]:
         context = self._context
-        place = self._worktrees.checker_copy(1, head)
+        place = self._worktrees.copy(ARBITER_COPY, 1, head, self._crew)
         loops = [
             f"{node.loop_id} ({node.risk.level}: {', '.join(node.risk.reasons) or 'no reason given'})"
             for node in context.plan.graph.nodes
             if node.loop_id != self._node.loop_id
         ]
         task = Task(
-            slot="arbiter-1",
+            slot=f"{ARBITER_COPY}-1",
             role="arbiter",
             cwd=place,
             engine=context.engines(engine),
@@ -282,21 +315,10 @@ class IntegrationRuntime:
         if left:
             verdict = "reject"
             reasons = [*reasons, f"the arbiter changed {', '.join(item.path for item in left)[:300]}"]
-        call = Call.attach(context.run_dir, done.call_id)
-        if call.stdout.exists():
-            storage.sync_file(call.stdout)
         self._progress.evidence.append(
-            Evidence(
-                claim=f"the final arbiter said {verdict}",
-                call=done.call_id,
-                command=" ".join(done.argv)[:500],
-                exit_code=done.code,
-                duration_ms=done.duration_ms,
-                log=relative(context.run_dir, call.stdout),
-                sha256=sha256_of(call.stdout),
-            )
+            worker_evidence(context.run_dir, done, f"the final arbiter said {verdict}")
         )
-        self._worktrees.drop_copies("checker")
+        self._worktrees.drop_copies(ARBITER_COPY)
         value = {
             "schema": ARBITER,
             "mission_id": context.plan.mission_id,
@@ -316,8 +338,19 @@ class IntegrationRuntime:
         """Name the merged result; a branch of that name from an earlier run of this mission is moved."""
         self._context.verify_lease()
         git = self._context.git
-        git.set_branch(self.branch, head, old=git.branch_commit(self.branch))
-        self._merge = {**self._merge, "branch": self.branch, "head_commit": head}
+        at = git.branch_commit(self.branch)
+        if at not in (None, head, self._merge.get("result_before")):
+            raise LoopBlocked(
+                f"branch {self.branch} exists already (at {str(at)[:12]}) and is not this mission's result: "
+                f"rename it (git branch -m {self.branch} NAME), then resume"
+            )
+        holder = trees.branches_of_worktrees(git).get(self.branch)
+        if holder is not None and at != head:
+            raise LoopBlocked(
+                f"branch {self.branch} is checked out at {holder}: switch that working tree away, then resume"
+            )
+        git.set_branch(self.branch, head, old=at)
+        self._merge = {**self._merge, "branch": self.branch, "head_commit": head, "result_before": head}
         write_json(self._context.paths.merge, self._merge)
 
     def _set_state(self, status: Status, phase: Phase) -> None:
@@ -335,11 +368,7 @@ class IntegrationRuntime:
         if status != "handoff":
             self.state.handoff = Handoff()
         self.state.blockers = blockers
-        kept: list[str] = []
-        if self._worktrees.main.is_dir() and status == "completed":
-            trees.remove(self._context.git, self._worktrees.main, force=True)
-        elif self._worktrees.main.is_dir():
-            kept.append(f"{self._worktrees.main}: {status}")
+        kept = self._worktrees.release(status, integrated=True)
         self._checkpoints.save(self._progress)
         proof = loop_proof(
             self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept
@@ -366,8 +395,3 @@ def read_arbiter(outcome: Outcome) -> tuple[str, list[str]]:
     if done:
         return "approve", [text[:4000]] if text else []
     return "reject", [text[:4000] or outcome.error or "the arbiter failed"]
-
-
-def integration_worktree(context: MissionContext) -> Path:
-    """Where the integration loop works."""
-    return context.worktrees / context.plan.integration_loop_id

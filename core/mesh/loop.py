@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
+from meshtui.core import storage
 from meshtui.core.clock import iso
-from meshtui.core.errors import MeshtuiError
+from meshtui.core.errors import LeaseLost, MeshtuiError, StorageError
 from meshtui.core.mesh.checkers import Checkers
 from meshtui.core.mesh.context import (
     Checkpoints,
@@ -38,9 +36,10 @@ class LoopRuntime:
         self._node = node
         self.paths: LoopPaths = context.paths.loop(node.loop_id)
         self._checkpoints = Checkpoints(context, node)
+        self._checkpoints.repair()
         self._progress: Progress = self._checkpoints.load()
         self._crew = Crew(context, node, self._progress, self._checkpoints)
-        self._worktrees = LoopWorktrees(context, node)
+        self._worktrees = LoopWorktrees(context, node, self._progress)
         self._gates = GateRunner(context, node, self.paths, self._progress, self._crew, self._worktrees)
         self._makers = Makers(
             context,
@@ -65,7 +64,8 @@ class LoopRuntime:
         try:
             status = self._work()
         except LoopKilled:
-            return self._end("cancelled", ["killed by operator"])
+            survivors = [f"still running: {name}" for name in self._progress.survivors]
+            return self._end("cancelled", ["killed by operator", *survivors])
         except LoopBlocked as error:
             return self._end("blocked", error.blockers)
         except (LoopStopped, LoopHandedOver) as reason:
@@ -74,6 +74,9 @@ class LoopRuntime:
             if isinstance(reason, LoopStopped):
                 self._set_state("queued", self._progress.phase, action="stopped")
             return "queued"
+        except (LeaseLost, StorageError):
+            # Nothing more is written; the next runner goes on from the checkpoint.
+            raise
         except MeshtuiError as error:
             return self._end("failed", [str(error)])
         return status
@@ -87,6 +90,9 @@ class LoopRuntime:
         self._checkpoints.log("loop_started", "running", self._node.purpose or None)
         if progress.phase == "triage" or progress.start is None:
             self._triage()
+        elif not self._worktrees.main.is_dir():
+            self._worktrees.prepare(self._crew)
+            self._worktrees.reset(progress.candidate or progress.start)
         while True:
             if progress.phase == "maker":
                 self._make()
@@ -101,8 +107,11 @@ class LoopRuntime:
         """Begin a phase: from here a restart goes on."""
         self._crew.clock()
         self._progress.phase = phase
+        self._progress.calls.clear()
+        self._progress.counted.clear()
         self._checkpoints.save(self._progress, boundary=True)
         self._set_state("running", phase)
+        self._context.signals.check(self._node.loop_id)
 
     # -- phases -------------------------------------------------------------------------------------
 
@@ -136,7 +145,7 @@ class LoopRuntime:
     def _judge_gates(self) -> None:
         self._checkpoints.log("loop_gate_started", "running")
         candidate = self._need_candidate()
-        report = self._gates.run(self._node.gates.local, candidate)
+        report = self._gates.run(self._node.gates.local, candidate, changed=self._change_now().paths)
         self._take(report)
         self.state.last_gate_result = "passed" if report.ok else "failed"
         self._checkpoints.log(
@@ -159,6 +168,9 @@ class LoopRuntime:
             self._checkpoints.log(
                 "loop_checker_completed", "running", "; ".join(verdict.findings)[:500] or None
             )
+            if not verdict.approved and progress.rivals:
+                self._try_rival(verdict.findings)
+                return
             if not verdict.approved:
                 self._refuse(verdict.findings)
                 return
@@ -166,13 +178,23 @@ class LoopRuntime:
         self._take(report)
         real = [gate for gate in self._node.gates.checker if gate not in BUILTIN]
         if report.ok and real:
-            report = self._gates.run(real, self._need_candidate())
+            report = self._gates.run(real, self._need_candidate(), changed=self._change_now().paths)
             self._take(report)
         if not report.ok:
             self._refuse(report.findings)
             return
         progress.findings = []
         self._enter("finalizer")
+
+    def _try_rival(self, findings: list[str]) -> None:
+        """Of competing candidates let the next one be judged."""
+        progress = self._progress
+        rival = progress.rivals.pop(0)
+        self._checkpoints.log("loop_candidate_refused", "running", "; ".join(findings)[:500])
+        self._makers.adopt(rival)
+        self._change = self._worktrees.change_of(rival)
+        self._count(self._change)
+        self._enter("gates")
 
     def _complete(self) -> Status:
         if self._node.risk.requires_human_handoff:
@@ -198,8 +220,6 @@ class LoopRuntime:
             "or --reject --reason …",
             "",
         ]
-        from meshtui.core import storage
-
         storage.write_atomic(self.paths.handoff, "\n".join(lines).encode("utf-8", "replace"))
         self.state.handoff = Handoff(required=True, reason=reason, artifact=self.paths.handoff.name)
         return self._end("handoff", [reason])
@@ -219,7 +239,7 @@ class LoopRuntime:
         progress.iteration += 1
         progress.used.iterations = progress.iteration
         progress.start = progress.candidate or progress.start
-        progress.calls.clear()
+        progress.rivals = []
         self._checkpoints.log("loop_iteration_started", "running", f"iteration {progress.iteration}")
         self._enter("maker")
 
@@ -290,7 +310,7 @@ class LoopRuntime:
         if status not in ("completed", "handoff"):
             self.state.handoff = Handoff()
         self.state.blockers = blockers
-        kept = self._worktrees.release(status, self._progress)
+        kept = self._worktrees.release(status)
         self._checkpoints.save(self._progress)
         proof = loop_proof(
             self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept
@@ -316,11 +336,3 @@ def new_state(context: MissionContext, node: Node, status: Status) -> LoopState:
         acting_on={"files": node.owner_scope.entries, "worktree_id": None, "branch": None},
         updated_at=iso(context.clock.now_ms()),
     )
-
-
-def worktree_place(worktrees: Path, loop_id: str, suffix: str = "") -> Path:
-    """Where a loop's working copy stands."""
-    return worktrees / f"{loop_id}{suffix}"
-
-
-Json = dict[str, Any]

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from meshtui.core import storage, strict_json
-from meshtui.core.calls import Call
 from meshtui.core.clock import iso
 from meshtui.core.mesh.context import Checkpoints, LoopBlocked, MissionContext, Progress
-from meshtui.core.mesh.files import append_line, sha256_of, write_json
+from meshtui.core.mesh.files import append_line, write_json
 from meshtui.core.mesh.gates import GateRunner
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import maker_prompt
-from meshtui.core.mesh.workers import Crew, Finished, Task
+from meshtui.core.mesh.workers import Crew, Finished, Task, worker_evidence
 from meshtui.core.mesh.worktrees import LoopWorktrees
-from meshtui.core.models.mesh import Evidence, Node, OwnerScope
+from meshtui.core.models.mesh import Node, OwnerScope
 from meshtui.core.vcs.change import Change, Snapshot, outside, snapshot
 from meshtui.core.vcs.patching import apply_change
 
+FRESH = "-fresh"
+"""Ends the slot of a maker that is tried once more without its session."""
 MAKER_RESULT = "sks.loop-worker-run-result.v1"
 PATCH_CANDIDATE = "sks.loop-patch-candidate.v1"
 
@@ -67,6 +69,7 @@ class Makers:
         self._worktrees = worktrees
         self._checkpoints = checkpoints
         self._gates = gates
+        self._begun = False
 
     def run(self) -> Change:
         """Run them, put their work together and return what the candidate changes against the base.
@@ -88,40 +91,37 @@ class Makers:
             self._task(number, part, parts, place, compete)
             for number, (part, place) in enumerate(zip(parts, places, strict=True), 1)
         ]
+        self._begun = True
         said = list(progress.findings)
         finished = self._run(tasks)
         progress.makers_used = max(progress.makers_used, len(tasks))
         progress.findings = []
         progress.violations = []
         progress.artifacts = []
+        progress.rivals = []
         for done in finished:
             self._record(done, said)
         if compete:
-            commit = self._best(places, start)
+            commit = self._best(places)
         elif single:
-            commit = self._snapshot(places[0], self._context.base).commit
-            self._worktrees.reset(commit)
+            commit = self._take(places[0])
         else:
             commit = self._join(parts, places, start)
         return self._candidate(commit)
 
     def _places(self, parts: Sequence[OwnerScope], start: str, single: bool) -> list[Path]:
         """Where each maker works; what a maker did before a crash is kept while its call is known."""
-        adopting = bool(self._progress.calls)
+        main = self._worktrees.main
         if single:
-            if not adopting:
+            if not self._crew.takes_over("maker-1"):
+                if not self._begun:
+                    # A maker that was stopped may have left something.
+                    self._worktrees.keep_unfinished(main, self._context.base)
                 self._worktrees.reset(start)
-            return [self._worktrees.main]
-        places = []
-        for number in range(1, len(parts) + 1):
-            place = self._context.worktrees / f"{self._node.loop_id}.maker-{number}"
-            if not (adopting and place.is_dir()):
-                fresh = not place.is_dir()
-                place = self._worktrees.maker_copy(number, start)
-                if fresh:
-                    self._worktrees.set_up(place, self._crew, f"setup-{number}")
-            places.append(place)
-        return places
+            return [main]
+        return [
+            self._worktrees.copy("maker", number, start, self._crew) for number in range(1, len(parts) + 1)
+        ]
 
     def _task(
         self, number: int, part: OwnerScope, parts: Sequence[OwnerScope], place: Path, compete: bool
@@ -159,17 +159,15 @@ class Makers:
         ]
         if not again:
             return finished
-        fresh = self._crew.run([_without_session(task) for task in again])
-        replaced = {done.slot: done for done in fresh}
+        fresh = self._crew.run([replace(task, slot=f"{task.slot}{FRESH}", session_id=None) for task in again])
+        replaced = {
+            done.slot.removesuffix(FRESH): replace(done, slot=done.slot.removesuffix(FRESH)) for done in fresh
+        }
         return [replaced.get(done.slot, done) for done in finished]
 
     def _record(self, done: Finished, said: list[str]) -> None:
         """Keep a maker's artefact, evidence and session; a failure becomes a finding."""
         progress, run_dir = self._progress, self._context.run_dir
-        call = Call.attach(run_dir, done.call_id)
-        if call.stdout.exists():
-            storage.sync_file(call.stdout)
-        log = relative(run_dir, call.stdout)
         path = self._paths.maker / f"{progress.iteration:04d}-{done.slot}.json"
         outcome = done.outcome
         error = outcome.error if outcome is not None else (f"ended: {done.ending}" if done.ending else None)
@@ -194,23 +192,13 @@ class Makers:
                 "left_running": list(done.left_running),
                 "generated_at": iso(self._context.clock.now_ms()),
             },
-            durable=False,
         )
         progress.artifacts.append(relative(run_dir, path))
         if session:
             progress.sessions[done.slot] = session
             progress.maker_sessions.append(session)
-        progress.evidence.append(
-            Evidence(
-                claim=f"{done.slot} of iteration {progress.iteration} {'ended well' if done.ok else 'failed'}",
-                call=done.call_id,
-                command=" ".join(done.argv)[:500],
-                exit_code=done.code,
-                duration_ms=done.duration_ms,
-                log=log,
-                sha256=sha256_of(call.stdout),
-            )
-        )
+        claim = f"{done.slot} of iteration {progress.iteration} {'ended well' if done.ok else 'failed'}"
+        progress.evidence.append(worker_evidence(run_dir, done, claim, artifact=path))
         if not done.ok:
             progress.findings.append(f"{done.slot} failed: {error or f'exit {done.code}'}")
 
@@ -226,12 +214,31 @@ class Makers:
             )
         return made
 
+    def _take(self, place: Path, *, base: str | None = None, who: str = "maker-1") -> str:
+        """The commit of everything a maker changed."""
+        found = self._snapshot(place, base or self._context.base)
+        self._note_lost(found, place, who)
+        return found.commit
+
+    def _note_lost(self, found: Snapshot, place: Path, who: str) -> None:
+        if found.unsupported:
+            # The next reset would delete them.
+            raise LoopBlocked(
+                f"{who} left repositories of their own, which cannot be part of a change: "
+                f"{', '.join(found.unsupported)} in {place}; move them away, then resume"
+            )
+        for path in found.clashes:
+            self._progress.findings.append(
+                f"{who} made {path}, which some filesystems cannot tell from another path: rename it"
+            )
+
     def _join(self, parts: Sequence[OwnerScope], places: Sequence[Path], start: str) -> str:
         """Put the makers' patches together in maker order; the commit of the whole."""
         progress, main = self._progress, self._worktrees.main
         self._worktrees.reset(start)
         for number, (part, place) in enumerate(zip(parts, places, strict=True), 1):
             own = self._snapshot(place, start)
+            self._note_lost(own, place, f"maker-{number}")
             for path in outside(own.change, part):
                 inside = not outside_scope(path, self._node.owner_scope)
                 where = "in a sibling's part" if inside else "outside the loop's scope"
@@ -245,28 +252,45 @@ class Makers:
                 progress.findings.append(
                     f"the patch of maker-{number} conflicts in {names}: {result.output[-500:].strip()}"
                 )
-        commit = self._snapshot(main, self._context.base).commit
-        self._worktrees.reset(commit)
-        return commit
+        return self._snapshot(main, self._context.base).commit
 
-    def _best(self, places: Sequence[Path], start: str) -> str:
-        """Of competing candidates the one with the best gates; all in order where they tie."""
-        best: tuple[int, int, str] | None = None
+    def _best(self, places: Sequence[Path]) -> str:
+        """Of competing candidates the best: without violation, changed, fewest failed gates, in maker order.
+
+        Others that passed all gates become the rivals: the checkers get them next if they refuse this one.
+        A maker that failed does not stop the others' work from being taken.
+        """
+        ranked: list[tuple[tuple[int, bool, int, int], str]] = []
+        progress = self._progress
+        failed = {text.partition(" ")[0] for text in progress.findings}
+        trouble: dict[str, list[str]] = {}
         for number, place in enumerate(places, 1):
-            commit = self._snapshot(place, self._context.base).commit
+            before, progress.findings = progress.findings, []
+            commit = self._take(place, who=f"maker-{number}")
+            lost, progress.findings = progress.findings, before
+            if any(commit == other for _, other in ranked):
+                continue
+            change = self._worktrees.change_of(commit)
+            bad = len(outside(change, self._node.owner_scope)) + len(lost) + (f"maker-{number}" in failed)
+            trouble[commit] = lost + [text for text in before if text.startswith(f"maker-{number} ")]
             self._worktrees.reset(commit)
-            bad = len(outside(self._worktrees.change_of(commit), self._node.owner_scope))
-            report = self._gates.run(self._node.gates.local, commit, label=f"candidate-{number}-")
-            score = (1000 * bad + len(report.failed), number, commit)
+            report = self._gates.run(
+                self._node.gates.local, commit, changed=change.paths, label=f"candidate-{number}-"
+            )
+            ranked.append(((bad, not change.files, len(report.failed), number), commit))
             self._checkpoints.log(
                 "loop_candidate_judged", "running", f"maker-{number}: {len(report.failed)} gates failed"
             )
-            if best is None or score < best:
-                best = score
-        if best is None:
-            raise LoopBlocked("no maker delivered a candidate")
-        self._worktrees.reset(best[2])
-        return best[2]
+        ranked.sort()
+        best = ranked[0][1]
+        progress.findings = trouble[best]
+        progress.rivals = [commit for score, commit in ranked[1:] if score[:3] == (0, False, 0)]
+        return best
+
+    def adopt(self, commit: str) -> None:
+        """Make ``commit`` the loop's candidate and put its working copy and branch there."""
+        self._worktrees.reset(commit)
+        self._progress.candidate = commit
 
     def _candidate(self, commit: str) -> Change:
         progress = self._progress
@@ -275,7 +299,7 @@ class Makers:
             if path not in progress.violations:
                 progress.violations.append(path)
                 progress.findings.append(f"violation: {path} is outside the loop's scope")
-        progress.candidate = commit
+        self.adopt(commit)
         patch = self._paths.patches / f"{progress.iteration:04d}.patch"
         storage.make_dirs(patch.parent)
         storage.write_atomic(patch, change.patch, durable=False)
@@ -316,9 +340,3 @@ def outside_scope(path: str, scope: OwnerScope) -> bool:
     from meshtui.core.mesh.scope import holds
 
     return not any(holds(entry, path) for entry in scope.entries)
-
-
-def _without_session(task: Task) -> Task:
-    from dataclasses import replace
-
-    return replace(task, session_id=None)

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meshtui.core.calls import Call, Waker
+from meshtui.core import storage
+from meshtui.core.calls import Call
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config, LoadedConfig
-from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError
+from meshtui.core.errors import InvalidInput, MeshtuiError
 from meshtui.core.journal import Journal
 from meshtui.core.lane.lease import Lease
 from meshtui.core.mesh import control
@@ -82,13 +83,13 @@ class MissionRunner:
         self._engines = engines
         self._clock = clock or SystemClock()
         self.paths = MissionPaths.of(run_dir, mission_id)
-        self._lease = Lease(self.paths, self._clock)
+        self._lease = Lease(self.paths, self._clock, what=f"mission {mission_id}")
         self._signals = Signals()
-        self._wake = Waker()
         self._ended: queue.Queue[tuple[str, Status, BaseException | None]] = queue.Queue()
         self._running: dict[str, threading.Thread] = {}
         self._states: dict[str, LoopState] = {}
         self._most_loops = 0
+        self._started = 0
         self._failure: BaseException | None = None
 
     # -- from other threads -------------------------------------------------------------------------
@@ -115,10 +116,11 @@ class MissionRunner:
             raise InvalidInput(
                 f"the plan of {plan.mission_id} is broken: {'; '.join(dict.fromkeys(blockers))}"
             )
+        asked = self._clock.now_ms()
         self._lease.acquire()
         try:
             # Kill requests from before are spent: a new run starts clean.
-            control.spend(control.pending_kills(self.paths))
+            control.spend(control.older_than(control.pending_kills(self.paths), asked))
             context = self._context(plan)
             self._prepare(context)
             started = self._clock.now_ms()
@@ -128,7 +130,6 @@ class MissionRunner:
             return self._outcome(context, started)
         finally:
             self._lease.release()
-            self._wake.close()
 
     def kill_at_rest(self, targets: list[str]) -> tuple[list[str], list[str], list[str]]:
         """End loops of a mission that has no runner: ids ended, what would not end, ids that had not started.
@@ -142,23 +143,57 @@ class MissionRunner:
         self._lease.acquire(stand_in=True)
         try:
             context = self._context(plan)
+            self._states = {node.loop_id: self._state_of(context, node) for node in plan.graph.nodes}
             for node in plan.graph.nodes:
-                state = read_state(self.paths.loop(node.loop_id)) or new_state(context, node, "planned")
-                self._states[node.loop_id] = state
-                if node.loop_id not in targets or state.status in ENDED:
+                if node.loop_id not in targets or self._states[node.loop_id].status in ENDED:
                     continue
-                calls = []
-                for call_id in Checkpoints(context, node).load().calls.values():
-                    call = Call.attach(self._run_dir, call_id, clock=self._clock)
-                    if call.state() in ("starting", "running"):
-                        calls.append(call)
-                survivors += end_together(calls, "killed")
-                (ended if calls or state.iteration else not_started).append(node.loop_id)
-                self._settle_unstarted(context, node, "cancelled", ["killed by operator"])
+                begun = self._states[node.loop_id].iteration > 0
+                left = self._end_calls(context, node)
+                survivors += left
+                (ended if begun else not_started).append(node.loop_id)
+                why = ["killed by operator", *[f"still running: {name}" for name in left]]
+                self._settle_unstarted(context, node, "cancelled", why)
+            self._write_proof(context, self._clock.now_ms())
         finally:
             self._lease.release()
-            self._wake.close()
         return ended, survivors, not_started
+
+    def settle(self) -> MissionOutcome:
+        """Write the graph proof anew from the loops' states, without running anything; the mission's state.
+
+        For a verdict of a person that ends a mission. Raises :class:`Held` if a runner is there.
+        """
+        plan = load_plan(self.paths)
+        self._lease.acquire(stand_in=True)
+        try:
+            context = self._context(plan)
+            self._states = {node.loop_id: self._state_of(context, node) for node in plan.graph.nodes}
+            self._block_dependents(context)
+            return self._outcome(context, self._clock.now_ms())
+        finally:
+            self._lease.release()
+
+    def _end_calls(self, context: MissionContext, node: Node) -> list[str]:
+        """End what a loop at rest still has running; what would not end."""
+        checkpoints = Checkpoints(context, node)
+        checkpoints.repair()
+        calls = []
+        for call_id in checkpoints.load().calls.values():
+            call = Call.attach(self._run_dir, call_id, clock=self._clock)
+            if call.state() in ("starting", "running"):
+                calls.append(call)
+        return end_together(calls, "killed")
+
+    def _state_of(self, context: MissionContext, node: Node) -> LoopState:
+        """A loop's state; a damaged file is kept aside and the loop counts as interrupted."""
+        paths = self.paths.loop(node.loop_id)
+        try:
+            found = read_state(paths)
+        except InvalidInput as error:
+            aside = storage.set_aside(paths.state, self._clock.now_ms())
+            context.note("state_damaged", node.loop_id, message=f"{error}; kept as {aside.name}")
+            found = new_state(context, node, "queued")
+        return found or new_state(context, node, "planned")
 
     def _context(self, plan: Plan) -> MissionContext:
         if plan.repo is None or plan.base_commit is None:
@@ -206,7 +241,7 @@ class MissionRunner:
         """Keep what is complete or waits for a person; everything else is queued, with a fresh budget if it had ended."""
         for node in context.plan.graph.nodes:
             paths = self.paths.loop(node.loop_id)
-            state = read_state(paths) or new_state(context, node, "planned")
+            state = self._state_of(context, node)
             if state.status not in ("completed", "handoff"):
                 if state.status in ENDED:
                     self._renew(context, node)
@@ -223,11 +258,13 @@ class MissionRunner:
     def _renew(self, context: MissionContext, node: Node) -> None:
         """Let a loop that ended badly go on from its last candidate with a fresh budget."""
         checkpoints = Checkpoints(context, node)
+        checkpoints.repair()
         progress = checkpoints.load()
         progress.phase, progress.iteration, progress.calls = "triage", 0, {}
         progress.used, progress.wall_recorded_at, progress.started_at = BudgetUsed(), 0, 0
         progress.passed, progress.failed, progress.skipped, progress.gate_blockers = [], [], [], []
-        progress.evidence, progress.violations = [], []
+        progress.evidence, progress.violations, progress.survivors, progress.rivals = [], [], [], []
+        progress.makers_used = progress.checkers_used = 0
         checkpoints.save(progress)
 
     def _statuses(self) -> dict[str, Status]:
@@ -237,49 +274,59 @@ class MissionRunner:
 
     def _work(self, context: MissionContext) -> None:
         ledger = OwnerLedger(context)
+        loops = loops_of(context.plan)
         cap = self._loop_cap(context.plan)
         context.note(
             "mission_started", context.plan.mission_id, loops=len(context.plan.graph.nodes), max_active=cap
         )
+        changed = True
         while True:
-            self._heed_kills(context)
-            leaving = (
-                self._signals.stop.is_set() or self._signals.hand_over.is_set() or self._failure is not None
-            )
-            if not leaving:
-                decision = ready(loops_of(context.plan), self._statuses(), Capacity(max_loops=cap))
-                blocked = {
-                    name: why
-                    for name, why in decision.blocked.items()
-                    if self._states[name].status not in ENDED
-                }
-                for loop_id, because in blocked.items():
-                    self._settle_unstarted(
-                        context,
-                        context.plan.node(loop_id),
-                        "blocked",
-                        [f"dependency {name}" for name in because],
-                    )
-                for loop_id in decision.start:
-                    self._start(context, context.plan.node(loop_id), ledger)
-                if blocked:
-                    continue
+            try:
+                changed = self._heed_kills(context) or changed
+                leaving = (
+                    self._signals.stop.is_set()
+                    or self._signals.hand_over.is_set()
+                    or self._failure is not None
+                )
+                if changed and not leaving:
+                    self._block_dependents(context)
+                    decision = ready(loops, self._statuses(), Capacity(max_loops=cap))
+                    for loop_id in decision.start:
+                        self._start(context, context.plan.node(loop_id), ledger)
+            except MeshtuiError as error:
+                # The loops at work stop where they are, then the error is reported.
+                if self._failure is None:
+                    self._failure = error
+                    self._signals.stop.set()
             if not self._running:
                 return
-            self._collect(context, ledger)
+            changed = self._collect(context, ledger)
+
+    def _block_dependents(self, context: MissionContext) -> None:
+        """Block what waits for loops that ended badly, by their names; behind a handoff it goes on waiting."""
+        while True:
+            decision = ready(loops_of(context.plan), self._statuses(), Capacity(max_loops=1))
+            blocked = {
+                name: [f"dependency {other}: {self._states[other].status}" for other in because]
+                for name, because in decision.blocked.items()
+                if self._states[name].status not in ENDED
+                and any(self._states[other].status in ("blocked", "failed", "cancelled") for other in because)
+            }
+            for loop_id, why in blocked.items():
+                self._settle_unstarted(context, context.plan.node(loop_id), "blocked", why)
+            if not blocked:
+                return
 
     def _start(self, context: MissionContext, node: Node, ledger: OwnerLedger) -> None:
         state = self._states[node.loop_id]
         state.status = "running"
         ledger.acquire(node)
-        runtime = (
-            IntegrationRuntime(context, node)
-            if node.loop_id == context.plan.integration_loop_id
-            else LoopRuntime(context, node)
-        )
+        self._started += 1
+        merges = node.loop_id == context.plan.integration_loop_id
 
         def work() -> None:
             try:
+                runtime = IntegrationRuntime(context, node) if merges else LoopRuntime(context, node)
                 self._ended.put((node.loop_id, runtime.run(), None))
             except BaseException as error:  # noqa: BLE001 - handed to the thread that waits for it
                 self._ended.put((node.loop_id, "failed", error))
@@ -289,31 +336,36 @@ class MissionRunner:
         self._most_loops = max(self._most_loops, len(self._running))
         thread.start()
 
-    def _collect(self, context: MissionContext, ledger: OwnerLedger) -> None:
+    def _collect(self, context: MissionContext, ledger: OwnerLedger) -> bool:
+        """Take the loops that ended; whether there was one."""
         try:
             loop_id, status, error = self._ended.get(timeout=POLL_SECONDS)
         except queue.Empty:
-            return
+            return False
         self._running.pop(loop_id).join()
-        self._states[loop_id] = read_state(self.paths.loop(loop_id)) or self._states[loop_id]
-        self._states[loop_id].status = status
         if error is not None:
             # The other loops stop where they are, then the error is reported.
             self._failure = self._failure or error
             self._signals.stop.set()
-        if not isinstance(error, LeaseLost):
+            return True
+        self._states[loop_id] = self._state_of(context, context.plan.node(loop_id))
+        self._states[loop_id].status = status
+        if self._failure is None:
             ledger.release(context.plan.node(loop_id))
+        return True
 
-    def _heed_kills(self, context: MissionContext) -> None:
+    def _heed_kills(self, context: MissionContext) -> bool:
+        """Act on kill requests; whether there was one."""
         requests = control.pending_kills(self.paths)
         if not requests:
-            return
+            return False
         self._lease.verify()
         for request in requests:
             targets = list(self._states) if request.target == control.ALL else [request.target]
             for loop_id in targets:
                 self._kill(context, loop_id)
         control.spend(requests)
+        return True
 
     def _kill(self, context: MissionContext, loop_id: str) -> None:
         state = self._states.get(loop_id)
@@ -329,15 +381,21 @@ class MissionRunner:
     def _settle_unstarted(
         self, context: MissionContext, node: Node, status: Status, blockers: list[str]
     ) -> None:
-        """End a loop that never ran, with its state and proof."""
+        """End a loop that is not at work, with its state and proof; what it held is released."""
         paths = self.paths.loop(node.loop_id)
-        progress = Checkpoints(context, node).load()
+        checkpoints = Checkpoints(context, node)
+        checkpoints.repair()
+        progress = checkpoints.load()
         state = self._states[node.loop_id]
         state.status, state.blockers, state.current_phase = status, blockers, "handoff"
         state.last_action = f"loop_{status}"
         self._lease.verify()
-        worktrees = LoopWorktrees(context, node)
-        write_json(paths.proof, loop_proof(context, node, paths, progress, status, blockers, worktrees, []))
+        worktrees = LoopWorktrees(context, node, progress)
+        kept = worktrees.release(status, integrated=node.loop_id == context.plan.integration_loop_id)
+        if progress.started_at:
+            progress.calls.clear()
+            checkpoints.save(progress)
+        write_json(paths.proof, loop_proof(context, node, paths, progress, status, blockers, worktrees, kept))
         write_state(paths, state, self._clock)
         context.note(f"loop_{status}", node.loop_id, status=status, message="; ".join(blockers))
 
@@ -348,6 +406,22 @@ class MissionRunner:
         if self._signals.hand_over.is_set():
             context.note("mission_handed_over", plan.mission_id)
             return MissionOutcome(plan.mission_id, "handed over", {})
+        proof = self._write_proof(context, started)
+        state: MissionState = "bad"
+        statuses = {item.status for item in self._states.values()}
+        if self._signals.stop.is_set() and statuses & {"queued", "running", "planned"}:
+            state = "stopped"
+        elif proof["ok"]:
+            state = "done"
+            self._clean_up(context)
+        elif "handoff" in statuses and not statuses & {"blocked", "failed", "cancelled"}:
+            state = "handoff"
+        context.note("mission_ended", plan.mission_id, state=state, ok=proof["ok"])
+        return MissionOutcome(plan.mission_id, state, proof)
+
+    def _write_proof(self, context: MissionContext, started: int) -> dict[str, Any]:
+        """Write the graph proof; where nothing ran, what was measured before stays in it."""
+        plan, before = context.plan, read_json(self.paths.graph_proof) or {}
         proofs = {
             node.loop_id: read_json(self.paths.loop(node.loop_id).proof) or {} for node in plan.graph.nodes
         }
@@ -361,27 +435,25 @@ class MissionRunner:
             most_workers=context.slots.peak,
             merge=read_json(self.paths.merge),
             side_effects=read_json(self.paths.side_effects),
-            arbiter=read_json(self.paths.arbiter),
+            arbiter=self._verdict(),
         )
+        if not self._started and isinstance(before.get("parallelism"), dict):
+            proof["parallelism"] = before["parallelism"]
         self._lease.verify()
         write_json(self.paths.graph_proof, proof)
-        state: MissionState = "bad"
-        if self._signals.stop.is_set():
-            state = "stopped"
-        elif proof["ok"]:
-            state = "done"
-            self._clean_up(context)
-        elif any(item.status == "handoff" for item in self._states.values()) and not any(
-            item.status in ("blocked", "failed", "cancelled") for item in self._states.values()
-        ):
-            state = "handoff"
-        context.note("mission_ended", plan.mission_id, state=state, ok=proof["ok"])
-        return MissionOutcome(plan.mission_id, state, proof)
+        return proof
+
+    def _verdict(self) -> dict[str, Any] | None:
+        """The final reviewer's verdict on what is merged now; one on an earlier result does not count."""
+        verdict, merge = read_json(self.paths.arbiter), read_json(self.paths.merge) or {}
+        if verdict is None or verdict.get("head_commit") != merge.get("head_commit"):
+            return None
+        return verdict
 
     def _clean_up(self, context: MissionContext) -> None:
         """Remove the worktrees of loops whose work is integrated, as far as nothing more is in them."""
         for node in context.plan.graph.nodes:
-            worktrees = LoopWorktrees(context, node)
+            worktrees = LoopWorktrees(context, node, Checkpoints(context, node).load())
             if not worktrees.main.is_dir() or node.worktree.cleanup == "always-keep":
                 continue
             head = (read_json(self.paths.loop(node.loop_id).proof) or {}).get("head_commit")
@@ -391,6 +463,7 @@ class MissionRunner:
                     trees.remove(context.git, worktrees.main, force=True)
             except MeshtuiError as error:
                 context.note("worktree_kept", node.loop_id, message=str(error))
+        storage.remove_dir(context.worktrees)
 
 
 def worktrees_of(loaded: LoadedConfig, repo: Path) -> Path:

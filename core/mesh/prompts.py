@@ -41,7 +41,7 @@ def maker_prompt(
         "A change anywhere else is a violation and makes the loop fail. You need not commit: what differs in",
         "the working directory when you end is your change.",
     ]
-    if iteration > 1:
+    if iteration > 1 or findings:
         lines += [
             "",
             f"This is iteration {iteration}. The working directory holds the last candidate, which was refused:",

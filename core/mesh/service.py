@@ -19,8 +19,9 @@ from meshtui.core.mesh import control
 from meshtui.core.mesh.context import EngineFactory
 from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
 from meshtui.core.mesh.integration import ARBITER
-from meshtui.core.mesh.mission import MissionOptions, MissionRunner, worktrees_of
+from meshtui.core.mesh.mission import MissionOptions, MissionOutcome, MissionRunner, worktrees_of
 from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.places import mission_places
 from meshtui.core.mesh.planner import PlanRequest, plan
 from meshtui.core.mesh.validate import check_plan
 from meshtui.core.models.mesh import ENDED, Handoff, Parallelism, Plan, is_mesh_id
@@ -29,6 +30,7 @@ from meshtui.core.vcs.git import Git
 from meshtui.core.vcs.merge import Discard, LandResult, discard, discardable, land
 
 KILL_SECONDS = 20.0
+SURVIVOR = "still running: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +46,20 @@ class PlanOptions:
 
 
 def missions_in(run_dir: RunDir) -> list[str]:
-    """The missions of a run directory, oldest first."""
-    try:
-        names = [path.name for path in run_dir.missions.iterdir() if is_mesh_id(path.name)]
-    except FileNotFoundError:
-        return []
-    found = [(MissionPaths.of(run_dir, name), name) for name in names]
-    known = [(paths.plan.stat().st_mtime_ns, name) for paths, name in found if paths.plan.is_file()]
-    return [name for _, name in sorted(known)]
+    """The missions of a directory, its repository's of another tool among them, oldest first."""
+    return [paths.mission_id for paths in mission_places(run_dir)]
 
 
 def find_mission(run_dir: RunDir, name: str) -> MissionPaths:
     """The mission called ``name``; ``latest`` is the newest. Raises :class:`NotFound`."""
-    missions = missions_in(run_dir)
-    if name == "latest" and missions:
-        return MissionPaths.of(run_dir, missions[-1])
-    if name in missions:
-        return MissionPaths.of(run_dir, name)
-    known = f"; there are: {', '.join(missions[-5:])}" if missions else ""
-    raise NotFound(f"no mission {name!r} in {run_dir.root}{known}")
+    places = mission_places(run_dir)
+    if name == "latest" and places:
+        return places[-1]
+    for paths in places:
+        if paths.mission_id == name:
+            return paths
+    names = ", ".join(paths.mission_id for paths in places[-5:])
+    raise NotFound(f"no mission {name!r} in {run_dir.root}" + (f"; there are: {names}" if names else ""))
 
 
 def repository(run_dir: RunDir, asked: Path | None) -> Path:
@@ -165,13 +162,26 @@ def land_mission(paths: MissionPaths, *, target: str | None = None) -> LandResul
         raise InvalidInput(
             f"mission {paths.mission_id} is not done ({why}); see: meshtui proof {paths.mission_id}"
         )
-    branch = proof.get("branch")
+    branch, head = proof.get("branch"), proof.get("head_commit")
     goal = target or made.options.get("target")
     if not isinstance(branch, str) or made.repo is None:
         raise InvalidInput(f"mission {paths.mission_id} has no result branch: nothing was merged")
     if not isinstance(goal, str) or not goal:
         raise InvalidInput("no target branch is known; name one with --target or [mesh] target")
-    return land(Git(Path(made.repo)), branch, goal)
+    git = Git(Path(made.repo))
+    at = git.branch_commit(branch)
+    if at is not None and at != head:
+        raise InvalidInput(
+            f"branch {branch} is at {at[:12]}, not at {str(head)[:12]} as the proof says: somebody moved it; "
+            "look at it, and merge it yourself if it is right"
+        )
+    return land(git, branch, goal)
+
+
+def open_loops(paths: MissionPaths) -> list[str]:
+    """The loops of a mission that have not ended."""
+    states = {node.loop_id: read_state(paths.loop(node.loop_id)) for node in load_plan(paths).graph.nodes}
+    return [name for name, state in states.items() if state is None or state.status not in ENDED]
 
 
 def kill_loops(
@@ -189,7 +199,11 @@ def kill_loops(
     names = [node.loop_id for node in made.graph.nodes]
     if target != control.ALL and target not in names:
         raise NotFound(f"no loop {target!r} in mission {paths.mission_id}; there are: {', '.join(names)}")
+    before = {name: state.status for name in names if (state := read_state(paths.loop(name))) is not None}
     targets = names if target == control.ALL else [target]
+    waits = [name for name in targets if before.get(name, "planned") not in ENDED]
+    if not waits:
+        return [], [], []
     held = holder(paths, clock)
     if held.foreign:
         write_json(paths.kill_request, control.kill_request(paths.mission_id, target, clock))
@@ -198,8 +212,6 @@ def kill_loops(
         )
     if not held.alive:
         return open_mission(run_dir, paths, loaded, engines, clock=clock).kill_at_rest(targets)
-    before = {name: state.status for name in targets if (state := read_state(paths.loop(name))) is not None}
-    waits = [name for name in targets if before.get(name, "planned") not in ENDED]
     request = control.request_kill(paths, target, clock)
     end = time.monotonic() + KILL_SECONDS
     while time.monotonic() < end:
@@ -207,7 +219,14 @@ def kill_loops(
         states = {name: read_state(paths.loop(name)) for name in waits}
         if spent and all(state is not None and state.status in ENDED for state in states.values()):
             started = [name for name in waits if before.get(name) == "running"]
-            return started, [], [name for name in waits if name not in started]
+            left = [
+                text.removeprefix(SURVIVOR)
+                for state in states.values()
+                if state is not None
+                for text in state.blockers
+                if text.startswith(SURVIVOR)
+            ]
+            return started, left, [name for name in waits if name not in started]
         if not holder(paths, clock).alive:
             control.spend([item for item in control.pending_kills(paths) if item.path == request])
             return kill_loops(run_dir, paths, target, loaded, engines, clock=clock)
@@ -238,7 +257,7 @@ def answer_mission(
         made.node(name)
     except KeyError:
         raise NotFound(f"no loop {name!r} in mission {paths.mission_id}") from None
-    with Lease(paths, clock) as lease:
+    with Lease(paths, clock, what=f"mission {paths.mission_id}") as lease:
         lease.acquire(stand_in=True)
         state = read_state(paths.loop(name))
         if state is None or state.status != "handoff":
@@ -248,6 +267,7 @@ def answer_mission(
         proof_path = paths.loop(name).proof
         proof = read_json(proof_path) or {}
         if name == made.integration_loop_id:
+            # The integration loop takes the verdict itself, at once or at the next resume.
             value = {
                 "schema": ARBITER,
                 "mission_id": paths.mission_id,
@@ -255,18 +275,17 @@ def answer_mission(
                 "head_commit": proof.get("head_commit"),
             }
             write_json(paths.arbiter, value)
-            state.status = "queued" if verdict == "approve" else "blocked"
+            state.status = "queued"
         else:
             state.status = "completed" if verdict == "approve" else "blocked"
+            if verdict == "reject":
+                _tell_makers(paths, name, reason)
         state.handoff = Handoff(required=False, reason=state.handoff.reason, artifact=state.handoff.artifact)
         state.blockers = [] if verdict == "approve" else [f"rejected by a person: {reason}"]
-        proof.update(
-            {
-                "status": state.status if state.status != "queued" else "handoff",
-                "human_verdict": said,
-                "blockers": state.blockers,
-            }
-        )
+        proof["human_verdict"] = said
+        if state.status != "queued":
+            proof["status"], proof["blockers"] = state.status, state.blockers
+            proof["handoff"] = {**(proof.get("handoff") or {}), "required": False}
         write_json(proof_path, proof)
         write_state(paths.loop(name), state, clock)
         Journal(run_dir, clock).append(
@@ -275,6 +294,41 @@ def answer_mission(
             {"verdict": verdict, "reason": reason[:500], "who": by},
         )
     return {"mission_id": paths.mission_id, "loop_id": name, **said}
+
+
+def _tell_makers(paths: MissionPaths, loop_id: str, reason: str) -> None:
+    """Let the makers of the next run read what the person had against their work."""
+    path = paths.loop(loop_id).checkpoint
+    value = read_json(path) or {}
+    progress = value.get("meshtui")
+    if isinstance(progress, dict):
+        progress["findings"] = [f"a person rejected it: {reason}"]
+        write_json(path, value)
+
+
+def settle_answered(
+    run_dir: RunDir,
+    paths: MissionPaths,
+    loaded: LoadedConfig,
+    engines: EngineFactory,
+    *,
+    clock: Clock | None = None,
+) -> MissionOutcome | None:
+    """Bring a mission up to date after a verdict, if no command has to be run for that; else ``None``.
+
+    A verdict on the whole result ends the mission; a rejected loop blocks what waits for it.
+    """
+    made = load_plan(paths)
+    runner = open_mission(run_dir, paths, loaded, engines, clock=clock)
+    states = {node.loop_id: read_state(paths.loop(node.loop_id)) for node in made.graph.nodes}
+    statuses = {name: state.status if state is not None else "planned" for name, state in states.items()}
+    last = statuses.pop(made.integration_loop_id, None)
+    judged = (read_json(paths.arbiter) or {}).get("by") == "human"
+    if last == "queued" and judged and set(statuses.values()) == {"completed"}:
+        return runner.run()
+    if set(statuses.values()) & {"blocked", "failed", "cancelled"}:
+        return runner.settle()
+    return None
 
 
 # -- discarding -------------------------------------------------------------------------------------
@@ -296,7 +350,7 @@ def discard_mission(run_dir: RunDir, paths: MissionPaths, found: Discard) -> Non
     """Remove a mission's branches and worktrees; its files in the run directory stay. Raises :class:`Held`."""
     clock = SystemClock()
     made = load_plan(paths)
-    with Lease(paths, clock) as lease:
+    with Lease(paths, clock, what=f"mission {paths.mission_id}") as lease:
         lease.acquire(stand_in=True)
         discard(Git(Path(str(made.repo))), found)
     Journal(run_dir, clock).append("mission_discarded", paths.mission_id, {"lost": len(found.lost)})

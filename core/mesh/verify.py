@@ -33,9 +33,9 @@ class Check:
 class Verifier:
     """Verifies the proofs of one mission."""
 
-    def __init__(self, run_dir: RunDir, mission_id: str) -> None:
+    def __init__(self, run_dir: RunDir, paths: MissionPaths) -> None:
         self._run_dir = run_dir
-        self._paths = MissionPaths.of(run_dir, mission_id)
+        self._paths = paths
         self._plan: Plan = load_plan(self._paths)
         self._git = Git(Path(self._plan.repo)) if self._plan.repo and Path(self._plan.repo).is_dir() else None
         self.checks: list[Check] = []
@@ -97,6 +97,16 @@ class Verifier:
             )
         else:
             self._exit_code(subject, claim, item, log)
+        artifact = item.get("artifact")
+        if isinstance(artifact, str):
+            path = self._inside(artifact)
+            same = path is not None and sha256_of(path) == item.get("artifact_sha256")
+            self._add(
+                subject,
+                f"{claim}: what it left",
+                same,
+                f"{artifact} {'is as it was' if same else 'differs or is gone'}",
+            )
 
     def _exit_code(self, subject: str, claim: str, item: Mapping[str, Any], log: str) -> None:
         call_id, code = item.get("call"), item.get("exit_code")

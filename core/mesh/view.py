@@ -17,9 +17,11 @@ from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.models.mesh import is_mesh_id
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import Attention, Exit, RunnerView
+from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
 
 BAD = ("blocked", "failed", "cancelled")
+SURVIVOR = "still running: "
+DEPENDENCY = "dependency "
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,9 @@ class MissionView:
     root: Path
     """Its ``loops`` folder."""
     request: str = ""
+    integration_loop_id: str = "loop-integration"
     repo: str | None = None
+    """``None`` for another tool's mission."""
     base_commit: str | None = None
     runner: RunnerView = field(default_factory=RunnerView)
     loops: tuple[LoopRow, ...] = ()
@@ -163,6 +167,7 @@ class MissionReader:
             mission_id=self.paths.mission_id,
             root=self.paths.root,
             request=str(plan.get("request") or ""),
+            integration_loop_id=_text(plan.get("integration_loop_id")) or "loop-integration",
             repo=_text(plan.get("repo")),
             base_commit=_text(plan.get("base_commit")),
             runner=runner,
@@ -289,37 +294,45 @@ def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]
             )
         )
     for loop in view.loops:
-        subject = f"{view.mission_id}/{loop.loop_id}"
-        if loop.status == "handoff":
-            target = quote(subject if loop.loop_id != "loop-integration" else view.mission_id)
-            items.append(
-                Attention(
-                    kind="handoff",
-                    subject=subject,
-                    text=loop.handoff_reason or "a person decides",
-                    since=loop.updated_at,
-                    exits=(
-                        Exit("approve", f"meshtui answer {target} --approve --reason … {where}", "approve"),
-                        Exit("reject", f"meshtui answer {target} --reject --reason … {where}", "reject"),
-                    ),
-                    key=loop.key,
-                )
-            )
-        elif loop.status in ("blocked", "failed") and not view.runner.alive:
-            if loop.blockers and all(text.startswith("dependency ") for text in loop.blockers):
-                # Its cause is listed by itself.
-                continue
-            items.append(
-                Attention(
-                    kind="blocked" if loop.status == "blocked" else "failed",
-                    subject=subject,
-                    text="; ".join(loop.blockers[:3]) or loop.status,
-                    since=loop.updated_at,
-                    exits=(Exit("resume", f"meshtui resume {name} {where}", "resume"),),
-                    key=loop.key,
-                )
-            )
+        items += _loop_attention(view, loop, where)
     return tuple(items)
+
+
+def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attention]:
+    """What of one loop needs the operator; one that only waits for another loop is not listed."""
+    name = quote(view.mission_id)
+    proof = Exit("proof", f"meshtui proof {name} {quote(loop.loop_id)} {where}", "proof")
+    # Another tool's mission names no repository and cannot be resumed from here.
+    ours = view.repo is not None
+    again = (Exit("resume", f"meshtui resume {name} {where}", "resume"), proof) if ours else (proof,)
+    if loop.status == "handoff":
+        target = name if loop.loop_id == view.integration_loop_id else f"{name}/{quote(loop.loop_id)}"
+        verdicts = (
+            Exit("approve", f"meshtui answer {target} --approve --reason … {where}", "approve"),
+            Exit("reject", f"meshtui answer {target} --reject --reason … {where}", "reject"),
+        )
+        why = loop.handoff_reason or "; ".join(loop.blockers[:3]) or "a person decides"
+        return [_item("handoff", loop, why, verdicts if ours else (proof,))]
+    left = [text for text in loop.blockers if text.startswith(SURVIVOR)]
+    found = [_item("survivor", loop, "; ".join(left), (proof,))] if left else []
+    own = [text for text in loop.blockers if not text.startswith((DEPENDENCY, SURVIVOR))]
+    if loop.status not in ("blocked", "failed") or (loop.blockers and not own):
+        return found
+    spent = bool(own) and all(text.startswith("budget: ") for text in own)
+    kind: AttentionKind = "failed" if loop.status == "failed" else "budget" if spent else "blocked"
+    found.append(_item(kind, loop, "; ".join(own[:3]) or loop.status, again))
+    return found
+
+
+def _item(kind: AttentionKind, loop: LoopRow, text: str, exits: tuple[Exit, ...]) -> Attention:
+    return Attention(
+        kind=kind,
+        subject=f"{loop.mission_id}/{loop.loop_id}",
+        text=text,
+        since=loop.updated_at,
+        exits=exits,
+        key=loop.key,
+    )
 
 
 def _selected(node: dict[str, Any]) -> tuple[str, ...]:

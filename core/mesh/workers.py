@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meshtui.core import storage
 from meshtui.core.calls import (
     Call,
     CallRole,
@@ -21,7 +23,7 @@ from meshtui.core.calls import (
 from meshtui.core.calls.call import EndReason
 from meshtui.core.clock import from_iso, iso
 from meshtui.core.engines.base import Engine, EngineRequest, Outcome, OutputReader, Role
-from meshtui.core.errors import InvalidInput
+from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, StorageError
 from meshtui.core.mesh.context import (
     Checkpoints,
     LoopBlocked,
@@ -31,11 +33,17 @@ from meshtui.core.mesh.context import (
     MissionContext,
     Progress,
 )
-from meshtui.core.mesh.files import append_line
-from meshtui.core.models.mesh import Node
+from meshtui.core.mesh.files import append_line, sha256_of
+from meshtui.core.mesh.paths import relative
+from meshtui.core.models.mesh import Evidence, Node
+from meshtui.core.run_dir import RunDir
 
 STDERR_TAIL = 64 << 10
 STEP_SECONDS = 0.02
+MOST_LOST = 2
+"""How often a worker that vanished without an end is started again at once."""
+CARRIED_OUT = ("deadline", "output", "limit")
+"""Ends that stay true after a restart; after the others the worker runs again."""
 GATE = "gate"
 
 
@@ -93,6 +101,8 @@ class _Running:
     deadline_ms: int | None
     started_ms: int
     argv: tuple[str, ...]
+    ender: threading.Thread | None = None
+    """Ends the call while the others go on to be followed."""
 
 
 class Crew:
@@ -147,6 +157,7 @@ class Crew:
         waiting = list(tasks)
         running: list[_Running] = []
         done: dict[str, Finished] = {}
+        lost: dict[str, int] = {}
         try:
             while waiting or running:
                 self._check(running)
@@ -159,27 +170,41 @@ class Crew:
                 for item in list(running):
                     if item.call.wait(STEP_SECONDS / max(1, len(running))) or self._over(item):
                         running.remove(item)
-                        done[item.task.slot] = self._end_of(item)
+                        finished = self._end_of(item)
+                        slot = item.task.slot
+                        if finished.ending == "lost" and lost.get(slot, 0) < MOST_LOST:
+                            lost[slot] = lost.get(slot, 0) + 1
+                            waiting.insert(0, item.task)
+                        else:
+                            done[slot] = finished
                     else:
                         self._watch(item)
                 if waiting and not running:
                     time.sleep(STEP_SECONDS)
-        except LoopHandedOver:
+        except (LoopHandedOver, LeaseLost, StorageError):
+            # The next runner adopts them.
             for item in running:
                 item.call.close()
+                item.out.close()
                 self._context.slots.give_back()
             raise
-        except (LoopKilled, LoopStopped, LoopBlocked) as reason:
+        except (LoopKilled, LoopStopped, LoopBlocked, MeshtuiError) as reason:
             self._end_all(running, reason)
             raise
-        except BaseException:
-            for item in running:
-                item.call.close()
-                self._context.slots.give_back()
-            raise
-        for slot in done:
-            self._progress.calls.pop(slot, None)
         return [done[task.slot] for task in tasks]
+
+    def takes_over(self, slot: str) -> bool:
+        """Whether the checkpoint names a call for ``slot`` that lives or whose end counts."""
+        call_id = self._progress.calls.get(slot)
+        call = self._attach(call_id) if call_id is not None else None
+        return call is not None and self._counts(call)
+
+    @staticmethod
+    def _counts(call: Call) -> bool:
+        ending = call.ending()
+        if ending is not None:
+            return ending.reason in CARRIED_OUT
+        return call.state() != "lost"
 
     def _check(self, running: list[_Running]) -> None:
         self._context.signals.check(self._node.loop_id)
@@ -210,11 +235,14 @@ class Crew:
         call = self._attach(call_id) if call_id is not None else None
         if call is None:
             return None
-        if call.state() == "lost" or call.ending() is not None:
+        if not self._counts(call):
             # Lost with the machine, or ended for a stop: it runs again.
             if call.state() in ("starting", "running"):
                 call.end("stopped", "runner")
             call.sweep()
+            if task.engine is not None and not call.folder.exists():
+                # Counted, but the runner ended before it started it.
+                self._progress.used.model_calls = max(0, self._progress.used.model_calls - 1)
             return None
         about = call.about() or {}
         deadline = from_iso(about.get("deadline_at"))
@@ -309,11 +337,19 @@ class Crew:
     def _watch(self, item: _Running) -> None:
         """Feed the reader and end a call that has written or taken too much."""
         self._drain(item)
+        if item.ender is not None:
+            return
         now = self._context.clock.now_ms()
-        if item.call.ending() is not None or (item.deadline_ms is not None and now >= item.deadline_ms):
-            item.call.end("deadline", "runner")
+        reason: EndReason | None = None
+        if item.call.ending_path.exists() or (item.deadline_ms is not None and now >= item.deadline_ms):
+            reason = "deadline"
         elif item.out.total > self._context.config.lane.max_output_mb * (1 << 20):
-            item.call.end("output", "runner")
+            reason = "output"
+        if reason is not None:
+            # One that ignores SIGTERM takes seconds: the others are looked after meanwhile.
+            call = Call.attach(self._context.run_dir, item.call.call_id, clock=self._context.clock)
+            item.ender = threading.Thread(target=call.end, args=(reason, "runner"), name="meshtui-end")
+            item.ender.start()
 
     def _drain(self, item: _Running) -> None:
         while chunk := item.out.read():
@@ -321,8 +357,10 @@ class Crew:
                 item.reader.feed(chunk)
 
     def _end_of(self, item: _Running) -> Finished:
-        self._context.slots.give_back()
+        if item.ender is not None:
+            item.ender.join()
         left = item.call.sweep()
+        self._context.slots.give_back()
         self._drain(item)
         item.out.close()
         done, ending = item.call.exit(), item.call.ending()
@@ -331,7 +369,7 @@ class Crew:
         outcome: Outcome | None = None
         if item.reader is not None and reason is None and code is not None:
             outcome = item.reader.outcome(code, read_tail(item.call.stderr, STDERR_TAIL))
-            self._count_usage(outcome)
+            self._count_usage(item.call.call_id, outcome)
         ended_ms = done.ended_at_ms if done is not None else self._context.clock.now_ms()
         if left:
             self._context.note("call_left_running", self._node.loop_id, call=item.call.call_id, ended=left)
@@ -349,10 +387,11 @@ class Crew:
             session_id=item.task.session_id,
         )
 
-    def _count_usage(self, outcome: Outcome) -> None:
+    def _count_usage(self, call_id: str, outcome: Outcome) -> None:
         usage, used = outcome.usage, self._progress.used
-        if usage is None:
+        if usage is None or call_id in self._progress.counted:
             return
+        self._progress.counted.append(call_id)
         tokens = [value for value in (usage.input_tokens, usage.output_tokens) if value is not None]
         if tokens:
             used.tokens = (used.tokens or 0) + sum(tokens)
@@ -373,10 +412,14 @@ class Crew:
             reason = "stopped"
         elif isinstance(why, LoopBlocked):
             reason = "budget"
+        elif isinstance(why, MeshtuiError):
+            reason = "stopped"
         # All are told first, so that several that linger linger at the same time.
         for item in running:
             if not self._over(item):
                 item.call.request_end(reason, "runner")
+            if item.ender is not None:
+                item.ender.join()
         survivors = end_together([item.call for item in running], reason)
         for item in running:
             item.out.close()
@@ -385,6 +428,7 @@ class Crew:
             self._handle(item.task, item.call.call_id, "ended", reason=reason)
             item.call.close()
         if survivors:
+            self._progress.survivors += survivors
             self._context.note("call_survivors", self._node.loop_id, survivors=survivors)
 
     def _handle(self, task: Task, call_id: str, event: str, **data: Any) -> None:
@@ -401,10 +445,28 @@ class Crew:
             append_line(self._context.paths.handles, line)
 
 
+def worker_evidence(run_dir: RunDir, done: Finished, claim: str, *, artifact: Path | None = None) -> Evidence:
+    """What a claim about an ended worker rests on; its log is synced first."""
+    call = Call.attach(run_dir, done.call_id)
+    if call.stdout.exists():
+        storage.sync_file(call.stdout)
+    more = {}
+    if artifact is not None:
+        more = {"artifact": relative(run_dir, artifact), "artifact_sha256": sha256_of(artifact)}
+    return Evidence(
+        claim=claim,
+        call=done.call_id,
+        command=" ".join(done.argv)[:500],
+        exit_code=done.code,
+        duration_ms=done.duration_ms,
+        log=relative(run_dir, call.stdout),
+        sha256=sha256_of(call.stdout),
+        **more,
+    )
+
+
 def end_together(calls: Sequence[Call], reason: EndReason) -> list[str]:
     """End several calls at the same time; what would not end."""
-    import threading
-
     survivors: list[str] = []
     lock = threading.Lock()
 

@@ -12,17 +12,20 @@ from meshtui.core.mesh.files import write_json
 from meshtui.core.mesh.workers import Crew, Task
 from meshtui.core.models.mesh import WORKTREE, Node, Status
 from meshtui.core.vcs import worktree as trees
-from meshtui.core.vcs.change import Change, diff, reset_to
+from meshtui.core.vcs.change import Change, diff, reset_to, snapshot
 
 BRANCHES = "meshtui-loops"
+UNFINISHED = ".unfinished"
+"""Ends the name of the branch that keeps what was unfinished when a loop was ended."""
 
 
 class LoopWorktrees:
     """Makes and releases the worktrees of one loop."""
 
-    def __init__(self, context: MissionContext, node: Node) -> None:
+    def __init__(self, context: MissionContext, node: Node, progress: Progress) -> None:
         self._context = context
         self._node = node
+        self._progress = progress
         self.branch = f"{BRANCHES}/{context.plan.mission_id}/{node.loop_id}"
         self.main: Path = context.worktrees / node.loop_id
         """The loop's own working copy."""
@@ -30,8 +33,9 @@ class LoopWorktrees:
 
     def prepare(self, crew: Crew) -> None:
         """Make the loop's working copy at its candidate or the base, and set it up once."""
-        fresh = not self.main.is_dir()
-        if fresh:
+        if not self.main.is_dir():
+            self._own_branch()
+            self._forget_setup(self.main)
             storage.make_dirs(self.main.parent)
             trees.add(self._context.git, self.main, commit=self._context.base, branch=self.branch, reuse=True)
         self.made = True
@@ -50,39 +54,62 @@ class LoopWorktrees:
             },
             durable=False,
         )
-        if fresh:
-            self.set_up(self.main, crew, "setup")
+        self.set_up(self.main, crew, "setup")
 
-    def set_up(self, place: Path, crew: Crew, slot: str) -> None:
-        """Run ``[mesh] setup`` in a new working copy."""
-        setup = self._context.config.mesh.setup
-        if setup is None:
+    def _own_branch(self) -> None:
+        """Refuse a branch of the loop's name that this mission did not make."""
+        at = self._context.git.branch_commit(self.branch)
+        known = (self._context.base, self._progress.start, self._progress.candidate)
+        if at is None or at in known or self._context.paths.loop(self._node.loop_id).worktree.exists():
             return
+        raise LoopBlocked(
+            f"branch {self.branch} exists already (at {at[:12]}) and is not of this mission: "
+            f"rename it (git branch -m {self.branch} NAME), then resume"
+        )
+
+    def set_up(self, place: Path, crew: Crew, slot: str) -> bool:
+        """Run ``[mesh] setup`` once in a new working copy; whether it was run.
+
+        What it leaves and git does not ignore is to be removed: it is nobody's change.
+        """
+        setup = self._context.config.mesh.setup
+        if setup is None or place.name in self._progress.set_up:
+            return False
         argv = ("/bin/sh", "-c", setup) if isinstance(setup, str) else tuple(setup)
         done = crew.run([Task(slot=slot, role="gate", cwd=place, argv=argv)])[0]
         if not done.ok:
-            raise LoopBlocked(f"[mesh] setup failed in {place} (exit {done.code}); see call {done.call_id}")
+            how = f"exit {done.code}" if done.ending is None else done.ending
+            raise LoopBlocked(f"[mesh] setup failed in {place} ({how}); see call {done.call_id}")
+        self._progress.set_up.append(place.name)
+        return True
 
     def reset(self, commit: str) -> list[str]:
         """Put the loop's own working copy and branch exactly at ``commit``; what was removed."""
         return reset_to(self.main, commit, branch=self.branch)
 
-    def maker_copy(self, number: int, start: str) -> Path:
-        """A maker's own working copy, standing at ``start``."""
-        return self._copy(f"{self._node.loop_id}.maker-{number}", start)
+    def copy(self, kind: str, number: int, commit: str, crew: Crew) -> Path:
+        """The working copy of maker or checker ``number``, set up and standing at ``commit``.
 
-    def checker_copy(self, number: int, candidate: str) -> Path:
-        """A checker's throwaway working copy, standing at ``candidate``."""
-        return self._copy(f"{self._node.loop_id}.checker-{number}", candidate)
-
-    def _copy(self, name: str, commit: str) -> Path:
-        place = self._context.worktrees / name
-        if place.is_dir():
+        Where that worker's call is taken over, its working copy is left as it is.
+        """
+        place = self._context.worktrees / f"{self._node.loop_id}.{kind}-{number}"
+        setup = f"setup-{kind}-{number}"
+        there = place.is_dir()
+        if there and crew.takes_over(f"{kind}-{number}"):
+            return place
+        if there and not crew.takes_over(setup):
             reset_to(place, commit)
-        else:
+        elif not there:
             storage.make_dirs(place.parent)
+            self._forget_setup(place)
             trees.add(self._context.git, place, commit=commit, branch=None)
+        if self.set_up(place, crew, setup):
+            reset_to(place, commit)
         return place
+
+    def _forget_setup(self, place: Path) -> None:
+        if place.name in self._progress.set_up:
+            self._progress.set_up.remove(place.name)
 
     def copies(self) -> list[Path]:
         """The working copies beside the loop's own."""
@@ -92,7 +119,7 @@ class LoopWorktrees:
         return sorted(
             path
             for path in self._context.worktrees.iterdir()
-            if path.name.startswith((f"{prefix}maker-", f"{prefix}checker-"))
+            if path.name.startswith(tuple(f"{prefix}{kind}-" for kind in ("maker", "checker", "arbiter")))
         )
 
     def drop_copies(self, kind: str) -> None:
@@ -100,31 +127,63 @@ class LoopWorktrees:
         for place in self.copies():
             if place.name.startswith(f"{self._node.loop_id}.{kind}-"):
                 trees.remove(self._context.git, place, force=True)
+                self._forget_setup(place)
+
+    def keep_unfinished(self, place: Path, base: str) -> str | None:
+        """Commit what a worker left unfinished in ``place`` to a branch of its own; the branch, if any.
+
+        Raises :class:`LoopBlocked` for what cannot be kept so: a repository inside the working copy.
+        """
+        left = snapshot(place, base=base, message=f"Unfinished work of {place.name}.")
+        if left.unsupported:
+            raise LoopBlocked(f"{place} holds repositories of their own: {', '.join(left.unsupported)}")
+        git, branch = self._context.git, f"{self.branch}{UNFINISHED}"
+        candidate = self._progress.candidate
+        if not left.change.files or (candidate is not None and git.tree_of(candidate) == left.tree):
+            return None
+        with git.exclusive():
+            old = git.branch_commit(branch)
+            if old is not None and git.tree_of(old) == left.tree:
+                return branch
+            parents = (base,) if old is None else (base, old)
+            message = f"Unfinished work of {place.name}."
+            git.set_branch(branch, git.commit_tree(left.tree, parents=parents, message=message), old=old)
+        self._context.note("work_kept", self._node.loop_id, branch=branch, files=len(left.change.files))
+        return branch
 
     def change_of(self, candidate: str) -> Change:
         """Everything a candidate changes."""
         return diff(self._context.git, self._context.base, candidate)
 
-    def release(self, status: Status, progress: Progress) -> list[str]:
+    def release(self, status: Status, *, integrated: bool = False) -> list[str]:
         """Remove what is not needed any more and return what is kept, with the reason.
 
-        The loop's branch keeps its last candidate in any case. A working copy that holds more than that
-        stays where it is.
+        The loop's branch keeps its last candidate in any case; what ended workers had not finished is
+        committed to a branch of its own before their working copies go. ``integrated``: nothing is awaited.
         """
-        kept = []
-        for kind in ("checker", "maker"):
+        kept: list[str] = []
+        policy = self._node.worktree.cleanup
+        ended_well = status in ("completed", "handoff")
+        stays = policy == "always-keep" or (not integrated if ended_well else policy == "keep-on-failure")
+        places = [*self.copies(), *([self.main] if self.main.is_dir() else [])]
+        for place in places:
+            if place == self.main and stays:
+                why = "kept by its policy" if policy == "always-keep" else "until the mission is integrated"
+                kept.append(f"{place}: {why if ended_well else 'kept on failure'}")
+                continue
             try:
-                self.drop_copies(kind)
-            except MeshtuiError as error:
-                kept.append(str(error))
-        if not self.main.is_dir():
-            return kept
-        if status in ("completed", "handoff") or self._node.worktree.cleanup == "always-keep":
-            return [*kept, f"{self.main}: until the mission is integrated"]
-        saved = [item for item in (progress.candidate, self._context.base) if item]
-        lost = trees.unsaved(self.main, saved)
-        if lost or self._node.worktree.cleanup == "keep-on-failure":
-            return [*kept, f"{self.main}: {', '.join(lost[:5]) or 'kept on failure'}"]
-        trees.remove(self._context.git, self.main, force=True)
-        self.made = False
+                kept += self._remove(place, worked=not ended_well and not integrated)
+            except (LoopBlocked, MeshtuiError) as error:
+                kept.append(f"{place}: {error}")
+        self.made = self.main.is_dir()
+        return kept
+
+    def _remove(self, place: Path, *, worked: bool) -> list[str]:
+        kept = []
+        if worked and (place == self.main or place.name.startswith(f"{self._node.loop_id}.maker-")):
+            branch = self.keep_unfinished(place, self._context.base)
+            if branch is not None:
+                kept.append(f"branch {branch}: what was unfinished in {place.name}")
+        trees.remove(self._context.git, place, force=True)
+        self._forget_setup(place)
         return kept

@@ -282,6 +282,9 @@ class Evidence(_Wire):
     duration_ms: int | None = None
     log: str | None = None
     sha256: str | None = None
+    artifact: str | None = None
+    """meshtui's: the file with what it delivered or found, with its hash."""
+    artifact_sha256: str | None = None
 
 
 class CheckerFindings(_Wire):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import time
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from meshtui.cli.options import existing, json_option, run_dir_option
-from meshtui.cli.output import flush, print_json, print_line, print_text
+from meshtui.cli.output import plain, print_json, print_line
 from meshtui.core.clock import SystemClock, iso
 from meshtui.core.errors import NotFound
 
@@ -45,18 +44,26 @@ def status_lines(snapshot: dict[str, Any]) -> list[str]:
     elif snapshot["lane"] is not None:
         lines += _lane_lines(snapshot)
     for mission in snapshot["missions"]:
-        lines.append(_mission_line(mission))
+        lines += _mission_lines(mission)
     for item in snapshot["attention"]:
         lines.append(f"needs you: {item['kind']} {item['subject']}: {item['text']}")
         lines += [f"    {way['label']}: {way['command']}" for way in item["exits"]]
     return lines + [f"warning: {text}" for text in snapshot["warnings"]]
 
 
-def _mission_line(mission: dict[str, Any]) -> str:
-    statuses = [loop["status"] for loop in mission["loops"]]
-    counts = ", ".join(f"{name} {statuses.count(name)}" for name in dict.fromkeys(statuses))
+def _mission_lines(mission: dict[str, Any]) -> list[str]:
     verdict = {True: "done", False: "not ok", None: "no proof yet"}[mission["ok"]]
-    return f"mission {mission['mission_id']}: {verdict}; loops: {counts}"
+    lines = [f"mission {mission['mission_id']}: {verdict}"]
+    for loop in mission["loops"]:
+        text = f"    {loop['loop_id']}: {loop['status']}"
+        if loop["status"] == "running":
+            text += (
+                f", {loop['phase']}, iteration {loop['iteration']}, {len(loop['workers']['active'])} workers"
+            )
+        if loop["blockers"]:
+            text += f": {loop['blockers'][0]}"
+        lines.append(text)
+    return lines
 
 
 def _lane_lines(snapshot: dict[str, Any]) -> list[str]:
@@ -110,7 +117,6 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
                 last = item.seq
         if not follow:
             return
-        flush()
         time.sleep(FOLLOW_SECONDS)
         follower.refresh()
 
@@ -152,20 +158,13 @@ def logs(run_dir: Path, as_json: bool, subject: str, error_log: bool, tail: int 
     follower = OutputFollower(path)
     if tail is not None:
         follower.offset = follower.total
-    decoder = codecs.getincrementaldecoder("utf-8")("replace")
-    try:
-        while True:
-            over = call.state() in ("ended", "lost")
-            while chunk := follower.read():
-                print_text(decoder.decode(chunk))
-            if over or not follow:
-                print_text(decoder.decode(b"", final=True))
-                return
-            flush()
-            call.wait(FOLLOW_SECONDS)
-    finally:
-        follower.close()
-        call.close()
+    while True:
+        over = call.state() in ("ended", "lost")
+        while chunk := follower.read():
+            click.echo(plain(chunk.decode("utf-8", "replace")), nl=False)
+        if over or not follow:
+            return
+        call.wait(FOLLOW_SECONDS)
 
 
 def _tail_lines(path: Path, count: int) -> list[str]:

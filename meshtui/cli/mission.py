@@ -335,7 +335,7 @@ def proof(run_dir: Path, as_json: bool, verify: bool, mission: str, loop: str | 
             raise NotFound(f"{mission}{'/' + loop if loop else ''} has no proof yet: it has not ended")
         print_json(value)
         return 0
-    verifier = Verifier(where, paths.mission_id)
+    verifier = Verifier(where, paths)
     checks = verifier.loop(loop) if loop else verifier.mission()
     if as_json:
         print_json(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from getpass import getuser
+import getpass
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING
 
 import click
 
 from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
-from meshtui.core.errors import NotFound
+from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.lane.lane import Lane
 from meshtui.core.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from meshtui.core.config import LoadedConfig
+    from meshtui.core.mesh.context import EngineFactory
+    from meshtui.core.mesh.paths import MissionPaths
 
 
 @click.command()
@@ -21,11 +26,11 @@ from meshtui.core.run_dir import RunDir
 @click.argument("subject", metavar="(ID | MISSION[/LOOP])")
 @click.option("--retry", is_flag=True, help="Back to the head of the queue, attempts from 0.")
 @click.option("--drop", is_flag=True, help="Give it up: result failed.")
+@click.option("--approve", is_flag=True, help="Of a mission or loop that was handed over: it is right.")
+@click.option("--reject", is_flag=True, help="It is not.")
+@click.option("--reason", help="Why; recorded with the verdict.")
 @click.option("--engine", help="Retry with this engine.")
 @click.option("--deadline-seconds", type=float, help="Retry with this long for each attempt.")
-@click.option("--approve", is_flag=True, help="Accept what was handed over.")
-@click.option("--reject", is_flag=True, help="Refuse what was handed over.")
-@click.option("--reason", help="Why; recorded with the verdict.")
 def answer(
     run_dir: Path,
     as_json: bool,
@@ -38,18 +43,18 @@ def answer(
     reject: bool,
     reason: str | None,
 ) -> int:
-    """Settle a parked envelope (--retry or --drop), or a mission or loop that was handed over."""
-    again = retry or engine is not None or deadline_seconds is not None
+    """Settle a parked envelope, or give a person's verdict on a mission or loop that was handed over."""
     if approve or reject or reason is not None:
-        if again or drop or approve == reject:
-            raise click.UsageError("give either --approve or --reject, with --reason TEXT")
-        if not reason or not reason.strip():
-            raise click.UsageError("a verdict needs a --reason")
-        return _answer_mission(run_dir, subject, "approve" if approve else "reject", reason, as_json=as_json)
+        if approve == reject or retry or drop or engine is not None or deadline_seconds is not None:
+            raise click.UsageError("give either --approve or --reject, with --reason")
+        if not (reason or "").strip():
+            raise click.UsageError("say why: --reason TEXT")
+        return _verdict(existing(run_dir), subject, approve, str(reason), as_json)
+    again = retry or engine is not None or deadline_seconds is not None
     if again == drop:
         raise click.UsageError(
             "give either --retry (with --engine or --deadline-seconds as you like) or --drop; "
-            "for what was handed over --approve or --reject with --reason"
+            "for a mission --approve or --reject"
         )
     lane = Lane(existing(run_dir), by="answer")
     receipt = lane.answer(
@@ -68,22 +73,43 @@ def answer(
     return 0
 
 
-def _answer_mission(
-    run_dir: Path, subject: str, verdict: Literal["approve", "reject"], reason: str, *, as_json: bool
-) -> int:
-    from meshtui.core.mesh.service import answer_mission, find_mission
+def _verdict(run: RunDir, subject: str, approve: bool, reason: str, as_json: bool) -> int:
+    from meshtui.core.mesh.service import answer_mission, find_mission, settle_answered
 
-    run = existing(run_dir)
-    name, _, loop = subject.partition("/")
-    paths = find_mission(run, name)
-    said = answer_mission(run, paths, loop or None, verdict, reason, by=getuser())
+    mission, _, loop = subject.partition("/")
+    paths = find_mission(run, mission)
+    said = answer_mission(
+        run, paths, loop or None, "approve" if approve else "reject", reason, by=getpass.getuser()
+    )
+    loaded, engines = _working(run, paths)
+    outcome = settle_answered(run, paths, loaded, engines)
+    state = outcome.state if outcome is not None else None
     if as_json:
-        print_json(said)
+        print_json({**said, "state": state})
+        return 0
+    name = f"{said['mission_id']}/{said['loop_id']}"
+    print_line(f"{name} is {'approved' if approve else 'rejected'}")
+    if state is None:
+        print_line(f"go on with: meshtui resume {paths.mission_id}")
     else:
-        print_line(
-            f"{said['mission_id']}/{said['loop_id']}: {verdict}; go on with: meshtui resume {said['mission_id']}"
-        )
+        print_line(f"mission {paths.mission_id} is {'done' if state == 'done' else 'over: it ended badly'}")
     return 0
+
+
+def _working(run: RunDir, paths: MissionPaths) -> tuple[LoadedConfig, EngineFactory]:
+    """The configuration for acting on a mission; a broken one of the repository keeps nobody from it."""
+    from meshtui.core.config import load_config
+    from meshtui.core.lane.service import engine_factory
+    from meshtui.core.mesh.files import load_plan
+    from meshtui.core.mesh.service import configuration
+
+    made = load_plan(paths)
+    try:
+        loaded = configuration(run, Path(made.repo or run.root))
+    except InvalidInput as error:
+        warn([f"{error}; going on without the repository's configuration"])
+        loaded = load_config(run, None, environ={})
+    return loaded, engine_factory(loaded.config)
 
 
 @click.command()
@@ -136,63 +162,71 @@ def continue_(run_dir: Path, as_json: bool) -> None:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("loop", required=False, metavar="(LOOP | all)")
-@click.option(
-    "--mission", "mission_id", help="The loop's mission (default: the newest that has such a loop)."
-)
+@click.argument("loop", metavar="[LOOP | all]", required=False)
+@click.option("--mission", help="The loop's mission (default: the one that has it; with all: every one).")
 @click.option("--envelope", "envelope_id", help="The active envelope to end.")
-def kill(
-    run_dir: Path, as_json: bool, loop: str | None, mission_id: str | None, envelope_id: str | None
-) -> int:
-    """End a loop, all loops, or with --envelope ID the active phase, now; the work is kept."""
+def kill(run_dir: Path, as_json: bool, loop: str | None, mission: str | None, envelope_id: str | None) -> int:
+    """End LOOP, or all loops, as cancelled, or the active phase (--envelope ID) as failed: at once."""
     if (loop is None) == (envelope_id is None):
         raise click.UsageError("give LOOP, all, or --envelope ID")
     run = existing(run_dir)
-    if envelope_id is not None:
-        receipt = Lane(run, by="kill").kill(envelope_id)
-        ended, survivors, not_started = receipt.ended, receipt.survivors, receipt.not_started
-    else:
-        assert loop is not None
-        ended, survivors, not_started = _kill_loops(run, loop, mission_id)
+    if loop is not None:
+        return _kill_loops(run, loop, mission, as_json)
+    receipt = Lane(run, by="kill").kill(str(envelope_id))
     if as_json:
-        print_json({"ended": list(ended), "survivors": list(survivors), "not_started": list(not_started)})
-        return 1 if survivors else 0
-    print_line(f"ended: {', '.join(ended) or 'nothing was running'}")
-    if not_started:
-        print_line(f"will not start: {', '.join(not_started)}")
-    for name in survivors:
+        print_json(receipt.as_json())
+    else:
+        print_line(f"ended: {', '.join(receipt.ended)}")
+        for name in receipt.survivors:
+            print_line(f"still running: {name}")
+    return 1 if receipt.survivors else 0
+
+
+def _kill_loops(run: RunDir, loop: str, mission: str | None, as_json: bool) -> int:
+    from meshtui.core.mesh.service import kill_loops
+
+    targets = _missions_of(run, loop, mission)
+    receipt: dict[str, list[str]] = {"ended": [], "survivors": [], "not_started": []}
+    for paths in targets:
+        loaded, engines = _working(run, paths)
+        ended, survivors, not_started = kill_loops(run, paths, loop, loaded, engines)
+        prefix = f"{paths.mission_id}/" if len(targets) > 1 else ""
+        receipt["ended"] += [f"{prefix}{name}" for name in ended]
+        receipt["not_started"] += [f"{prefix}{name}" for name in not_started]
+        receipt["survivors"] += survivors
+    if loop == "all" and run.lane.root.is_dir():
+        warn(["the lane is not touched; end its phase with: meshtui kill --envelope ID"])
+    if as_json:
+        print_json(receipt)
+        return 1 if receipt["survivors"] else 0
+    for title, names in (("ended", "ended"), ("not started yet, and will not be", "not_started")):
+        if receipt[names]:
+            print_line(f"{title}: {', '.join(receipt[names])}")
+    for name in receipt["survivors"]:
         print_line(f"still running: {name}")
-    if loop == "all":
-        print_line("lanes go on: end a phase with --envelope ID, a runner with meshtui stop")
-    return 1 if survivors else 0
+    if not any(receipt.values()):
+        print_line("nothing to end: all of it had ended")
+    return 1 if receipt["survivors"] else 0
 
 
-Killed = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-
-
-def _kill_loops(run: RunDir, loop: str, mission_id: str | None) -> Killed:
-    """Kill a loop or all, in one mission or in all."""
-    from meshtui.core.lane.service import engine_factory
+def _missions_of(run: RunDir, loop: str, mission: str | None) -> list[MissionPaths]:
+    """The missions a kill is for; exit 3 where none has the loop, 2 where several do."""
     from meshtui.core.mesh.files import load_plan
-    from meshtui.core.mesh.service import configuration, find_mission, kill_loops, missions_in
+    from meshtui.core.mesh.places import mission_places
+    from meshtui.core.mesh.service import find_mission, open_loops
 
-    names = [find_mission(run, mission_id).mission_id] if mission_id is not None else missions_in(run)[::-1]
-    found = [find_mission(run, name) for name in names]
-    if loop != "all":
-        found = [
-            paths for paths in found if any(node.loop_id == loop for node in load_plan(paths).graph.nodes)
-        ][:1]
-    if not found:
-        where = f"mission {mission_id}" if mission_id else str(run.root)
-        raise NotFound(f"no loop {loop!r} in {where}; a phase is ended with --envelope ID")
-    ended: list[str] = []
-    survivors: list[str] = []
-    not_started: list[str] = []
-    for paths in found:
-        repo = load_plan(paths).repo
-        loaded = configuration(run, Path(repo) if repo else run.root)
-        one, two, three = kill_loops(run, paths, loop, loaded, engine_factory(loaded.config))
-        ended += one
-        survivors += two
-        not_started += three
-    return tuple(ended), tuple(survivors), tuple(not_started)
+    if mission is not None:
+        return [find_mission(run, mission)]
+    found = mission_places(run)
+    if loop == "all":
+        if not found:
+            raise NotFound(f"no mission in {run.root}; a phase is ended with: meshtui kill --envelope ID")
+        return [paths for paths in found if open_loops(paths)]
+    having = [paths for paths in found if any(n.loop_id == loop for n in load_plan(paths).graph.nodes)]
+    if not having:
+        raise NotFound(f"no loop {loop!r} in {run.root}; a phase is ended with: meshtui kill --envelope ID")
+    at_work = [paths for paths in having if loop in open_loops(paths)]
+    if len(at_work) > 1:
+        names = ", ".join(paths.mission_id for paths in at_work)
+        raise InvalidInput(f"several missions have a loop {loop}: {names}; name one with --mission")
+    return at_work or having[-1:]
