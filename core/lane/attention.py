@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from shlex import quote
 
-from meshtui.core.clock import from_iso
+from meshtui.core.clock import from_iso, iso
 from meshtui.core.lane.rows import read_object
 from meshtui.core.run_dir import LanePaths
-from meshtui.core.view import Attention, Exit, LaneView, Row
+from meshtui.core.view import Attention, Exit, Held, LaneView, Row, Spent
 
 MOST_FAILED = 50
 
@@ -17,6 +17,10 @@ def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
     where = f"--run-dir {quote(str(view.run_dir))}"
     items = [_dead(view, where)] if view.state == "dead" else []
     items += [_parked(row, paths, where) for row in view.stalled]
+    if view.held is not None:
+        items.append(_held(view, view.held, where))
+    if view.spent is not None:
+        items.append(_spent(view, view.spent, where))
     items += [_quarantined(row, where) for row in view.quarantined]
     bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
     ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
@@ -66,6 +70,32 @@ def _parked(row: Row, paths: LanePaths, where: str) -> Attention:
             Exit("drop", f"{answer} --drop", "drop"),
         ),
         key=row.key,
+    )
+
+
+def _held(view: LaneView, held: Held, where: str) -> Attention:
+    row = next((row for row in view.pending if row.envelope_id == held.envelope_id), None)
+    until = iso(held.until) if held.until is not None else "later"
+    text = f"held until {until}" if held.known else f"held, tried again at {until}"
+    return Attention(
+        kind="limit",
+        subject=row.title if row is not None else held.envelope_id,
+        text=f"{text}; {held.text or f'usage limit of {held.engine}'}",
+        since=held.since,
+        exits=(Exit("withdraw", f"meshtui withdraw {quote(held.envelope_id)} {where}", "withdraw"),),
+        key=row.key if row is not None else None,
+    )
+
+
+def _spent(view: LaneView, spent: Spent, where: str) -> Attention:
+    share = f"{spent.used:g} of {spent.most:g} ([lane] {spent.cap})"
+    reached = f"the cap is reached, {share}: raise it and start the runner again"
+    return Attention(
+        kind="budget",
+        subject=view.lane_id or view.run_dir.name,
+        text=reached if spent.reached else f"used {share}",
+        since=None,
+        exits=(Exit("start runner", f"meshtui lane {where}", "run"),) if spent.reached else (),
     )
 
 

@@ -16,7 +16,8 @@ from meshtui.core.lane import control
 from meshtui.core.lane.control import Request
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Lease
-from meshtui.core.lane.phase import Attempt, EngineFactory, PastDeadline, Phases, Settings
+from meshtui.core.lane.limits import Limits
+from meshtui.core.lane.phase import Attempt, EngineFactory, PastDeadline, Phases, Restate, Settings
 from meshtui.core.lane.poll import FolderPoll
 from meshtui.core.lane.reconcile import reconcile
 from meshtui.core.lane.settle import DEADLINE_EXCEEDED, LaneFiles, Settler, waits_for
@@ -86,6 +87,7 @@ class Runner:
         settings = Settings(options.config, options.engine, options.repo, options.cwd or Path.cwd())
         self._settings = settings
         self._phases = Phases(self._files, settings, engines)
+        self._limits = Limits(self._files, self._settler, options.config.lane)
         self._lease = Lease(self._paths, self._clock)
         self._wake = Waker()
         self._control_poll = FolderPoll(self._paths.control)
@@ -191,6 +193,9 @@ class Runner:
             self._housekeep()
             if self._stopping:
                 return "aborted" if self._put_back_id is not None else "waiting"
+            if self._limits.used_up():
+                self._bad = True
+                return "waiting"
             record = None if self._paths.paused.exists() else self._next()
             if record is None:
                 if self._options.until_idle and not self._paths.paused.exists() and not self._names:
@@ -210,6 +215,8 @@ class Runner:
     def _next(self) -> Record | None:
         """Claim the next record; ``None`` when there is nothing to do."""
         while True:
+            if self._names and self._limits.holds(self._names[-1]):
+                return None
             if not self._names:
                 if self._paths.batches.is_dir():
                     # Its enqueuer may have ended after it was decided.
@@ -220,6 +227,7 @@ class Runner:
                 self._names = list_records(self._paths.pending)[::-1]
                 if not self._names:
                     return None
+                continue
             name = self._names.pop()
             self._lease.verify()
             try:
@@ -227,7 +235,9 @@ class Runner:
             except InvalidInput as error:
                 self._files.note("record_quarantined", name, reason=str(error))
                 continue
-            if record is not None:
+            if record is not None and self._limits.put_back_held(record):
+                self._names.append(name)
+            elif record is not None:
                 return record
 
     def _relist(self) -> None:
@@ -249,9 +259,12 @@ class Runner:
         attempt = self._begin(record)
         return self._follow_to_end(attempt) if attempt is not None else self._park_state()
 
-    def _begin(self, record: Record, fallback: Attempt | None = None) -> Attempt | None:
+    def _begin(
+        self, record: Record, fallback: Attempt | None = None, restate: Restate | None = None
+    ) -> Attempt | None:
+        self._limits.begun()
         try:
-            attempt = self._phases.start(record, fallback=fallback)
+            attempt = self._phases.start(record, fallback=fallback, restate=restate)
         except PastDeadline:
             self._park_unrun(record)
             return None
@@ -359,11 +372,20 @@ class Runner:
             )
             return None
         outcome, code = self._phases.outcome(attempt)
-        if outcome.status == "unknown_session" and attempt.session_id is not None:
+        if outcome.status == "unknown_session" and attempt.session_id is not None and not attempt.restating:
             self._files.note("session_unknown", record.envelope_id, session_id=attempt.session_id)
             again = self._begin(record, fallback=attempt)
             return self._follow_to_end(again) if again is not None else self._park_state()
         self._phases.keep_session(attempt, outcome)
+        if outcome.status == "limit" and self._options.config.lane.on_limit == "hold":
+            self._limits.hold(attempt, outcome)
+            self._relist()
+            return None
+        why = self._phases.lacks_handoff(attempt, outcome)
+        if why is not None:
+            self._files.note("handoff_missing", record.envelope_id, error=why, call=attempt.call.call_id)
+            again = self._begin(record, restate=Restate(attempt, outcome, why))
+            return self._follow_to_end(again) if again is not None else self._park_state()
         self._finish(record, *self._phases.result(attempt, outcome, code))
         return None
 
@@ -394,6 +416,7 @@ class Runner:
             engine=attempt.engine,
             exit_code=done.code if done is not None else None,
             call=attempt.call.call_id,
+            usage=outcome.usage.as_json() or None if outcome.usage else None,
         )
         self._finish(attempt.record, result, None)
 
@@ -445,6 +468,9 @@ class Runner:
         self._lease.verify()
         result = self._settler.finish(record, result, handoff)
         self._completed += 1
+        self._limits.count(result)
+        for claim in result.get("claims") or ():
+            self._files.note("claim_unverified", record.envelope_id, **claim)
         if result["status"] == "failed" or result.get("handoff_status") in ("failed", "blocked"):
             self._bad = True
 

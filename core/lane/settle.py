@@ -232,6 +232,22 @@ class Settler:
             self._paths.question(record.envelope_id), strict_json.dump_bytes(question, indent=2)
         )
 
+    def hold(self, record: Record, limit: dict[str, Any], *, engine: str) -> None:
+        """Return a phase that ran into a usage limit to its place; ``limit["until_ms"]`` says until when."""
+        record.put_back(attempt=record.attempt)
+        record.data["limit"] = limit
+        self._files.queue.rewrite(record)
+        self._files.queue.shift(record, "active", "pending", name=record.name)
+        self._files.note(
+            "phase_held",
+            record.envelope_id,
+            attempt=record.attempt,
+            engine=engine,
+            until=iso(limit["until_ms"]),
+            holds=limit["holds"],
+            error=limit.get("error"),
+        )
+
     def put_back(self, record: Record, *, event: str, recovered: bool = False) -> None:
         """Return a started record to ``pending/``: under its own name, or at the head if recovered."""
         record.put_back(attempt=record.attempt)

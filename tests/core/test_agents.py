@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -59,7 +60,7 @@ def events(name: str, recording: str) -> list[tuple[str, str]]:
     return [(event.kind, event.text) for event in reader.feed((DATA / f"{recording}.jsonl").read_bytes())]
 
 
-def lines(*values: dict[str, object]) -> bytes:
+def lines(*values: Mapping[str, object]) -> bytes:
     return b"".join(json.dumps(value, separators=(",", ":")).encode() + b"\n" for value in values)
 
 
@@ -166,7 +167,7 @@ class TestClaude:
     def test_a_resumed_call_reports_its_own_usage(self) -> None:
         outcome = read("claude", "claude-resumed", asked=request(session_id=SESSION))
         assert (outcome.status, outcome.reply, outcome.session_id) == ("done", "resumed", SESSION)
-        assert outcome.usage == Usage(120, 17, pytest.approx(0.000615))
+        assert outcome.usage == Usage(120, 17, 0.0006150000000000001)
 
     def test_events(self) -> None:
         assert events("claude", "claude-write") == [
