@@ -8,6 +8,10 @@ from datetime import datetime, timedelta, tzinfo
 LONGEST_DAYS = 35
 """A limit that ends later than this has been read wrongly."""
 
+FIRST_WAIT_SECONDS = 60.0
+"""How long work is held whose engine does not say when its limit ends; twice as long each time."""
+LONGEST_WAIT_SECONDS = 3600.0
+
 _LIMIT = re.compile(
     r"\b(?:usage|rate|session|weekly|daily|monthly|hourly|\d+-hour|opus|sonnet|spend(?:ing)?)[ _-]limits?\b"
     r"|\bhit your (?:\w+ ){0,2}limit\b|\blimit (?:has been )?reached\b|\btoo many requests\b"
@@ -58,6 +62,14 @@ def reset_ms(words: str, now_ms: int, *, zone: tzinfo | None = None) -> int | No
         if moment is not None:
             return _sane(moment, now_ms)
     return None
+
+
+def hold_until(reset_at_ms: int | None, now_ms: int, holds: int) -> tuple[int, bool]:
+    """Until when to hold work that ran into a limit for the ``holds``-th time, and whether that was told."""
+    if reset_at_ms is not None and reset_at_ms > now_ms:
+        return reset_at_ms, True
+    wait = min(FIRST_WAIT_SECONDS * 2 ** min(holds - 1, 20), LONGEST_WAIT_SECONDS)
+    return now_ms + round(wait * 1000), False
 
 
 def _sane(ms: int, now_ms: int) -> int | None:

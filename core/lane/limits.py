@@ -6,14 +6,12 @@ from typing import Any
 
 from meshtui.core.clock import iso
 from meshtui.core.engines.base import Outcome, Usage
+from meshtui.core.engines.limits import hold_until
 from meshtui.core.lane.phase import Attempt
 from meshtui.core.lane.settle import LaneFiles, Settler
 from meshtui.core.models.config import LaneConfig
 from meshtui.core.models.record import Record
 
-FIRST_WAIT_SECONDS = 60.0
-"""How long a phase is held whose engine does not say when its limit ends; twice as long each time."""
-LONGEST_WAIT_SECONDS = 3600.0
 WARN_AT = 0.8
 
 
@@ -35,11 +33,7 @@ class Limits:
         now = self._files.clock.now_ms()
         earlier = record.limit
         holds = int(earlier.get("holds") or 0) + 1
-        until = outcome.reset_at_ms
-        known = until is not None and until > now
-        if until is None or not known:
-            wait = min(FIRST_WAIT_SECONDS * 2 ** min(holds - 1, 20), LONGEST_WAIT_SECONDS)
-            until = now + round(wait * 1000)
+        until, known = hold_until(outcome.reset_at_ms, now, holds)
         limit = {
             "engine": attempt.engine,
             "since": earlier.get("since") or iso(now),

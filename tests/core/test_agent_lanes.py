@@ -12,8 +12,8 @@ import pytest
 
 from meshtui.core.clock import SystemClock
 from meshtui.core.config import Config
+from meshtui.core.engines import limits
 from meshtui.core.engines.claude import ClaudeEngine
-from meshtui.core.lane import limits
 from meshtui.core.models.config import EngineConfig
 from meshtui.core.snapshot import take_snapshot
 from tests.support.agent import StandIn, claude_limited, claude_says

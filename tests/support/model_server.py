@@ -145,6 +145,8 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             self.send_response(status)
             self.send_header("content-type", kind)
+            # Without this claude tries ten times, with growing waits.
+            self.send_header("x-should-retry", "false" if status >= 400 else "true")
             self.send_header("content-length", str(len(data)))
             self.end_headers()
             self.wfile.write(data)
