@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -12,7 +13,7 @@ import pytest
 
 from meshtui.core.calls import Call
 from tests.engines.bench import Bench, directory_of
-from tests.support.model_server import USAGE, Answer, Ask, Hang, Refuse, Say, Use
+from tests.support.model_server import USAGE, Answer, Ask, Hang, Refuse, Say, Script, Use
 from tests.support.runners import finished
 from tests.support.waiting import wait_until
 
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.timeout(180)
 BOTH = ("claude", "codex")
 
 
-def writing(name: str, content: str = "made\n") -> Any:
+def writing(name: str, content: str = "made\n") -> Script:
     """A script that has the agent's own tool write ``name``, then says so."""
 
     def script(ask: Ask) -> Answer:
@@ -165,3 +166,33 @@ def test_an_agent_outlives_its_runner_and_is_adopted(engine: str, bench: Bench) 
     assert len(bench.box.calls()) == 1
     assert bench.box.events("phase_adopted")
     assert len(bench.server.asked) == 1
+
+
+def test_doctor_says_how_each_one_stands(bench: Bench) -> None:
+    def engines(**changed: str) -> dict[str, dict[str, Any]]:
+        command = [
+            sys.executable,
+            "-P",
+            "-m",
+            "meshtui",
+            "doctor",
+            "--run-dir",
+            str(bench.box.root),
+            "--json",
+        ]
+        environment = {**bench.environment, **changed}
+        done = subprocess.run(command, env=environment, capture_output=True, timeout=60, check=False)
+        checks = json.loads(done.stdout)["checks"]
+        return {check["name"].removeprefix("engine "): check for check in checks}
+
+    found = engines()
+    assert found["claude"]["version"] == "2.1.197 (Claude Code)"
+    assert found["codex"]["version"] == "codex-cli 0.171.0"
+    assert [found[name]["usable"] for name in ("claude", "codex", "grok")] == [True, True, False]
+    assert found["grok"]["found"] is False
+    assert found["grok"]["ok"] is True
+    found = engines(ANTHROPIC_API_KEY="", SCRIPTED_KEY="")
+    for engine in BOTH:
+        assert (found[engine]["usable"], found[engine]["ok"]) == (False, False)
+        assert "not logged in" in found[engine]["text"]
+    assert bench.server.asked == []
