@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from meshtui.core.calls import (
     read_tail,
     scrubbed_environment,
 )
-from meshtui.core.clock import iso
+from meshtui.core.clock import SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.engines import mesh
 from meshtui.core.engines.base import Engine, EngineEvent, EngineRequest, Outcome, OutputReader, Usage
@@ -26,6 +26,7 @@ from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.claims import check_claims, head_of
 from meshtui.core.lane.prompts import build_prompt, restate_prompt
 from meshtui.core.lane.settle import LaneFiles
+from meshtui.core.lane.vitals import Vitals
 from meshtui.core.models.envelope import (
     budget_ms,
     engine_of,
@@ -62,12 +63,16 @@ class Attempt:
     reader: OutputReader
     out: OutputFollower
     err: OutputFollower
+    vitals: Vitals = field(init=False)
     evidence: dict[str, Any] | None = None
     """How it looked when its deadline passed, before anything was ended."""
     restating: bool = False
     """Whether it only asks the session once more for its handoff."""
     decided: bool = False
     """Whether an earlier runner, or somebody in its place, had decided to end it."""
+
+    def __post_init__(self) -> None:
+        self.vitals = Vitals(self.call, Path(self.directory), SystemClock())
 
     @property
     def written(self) -> int:

@@ -13,6 +13,7 @@ from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
 from meshtui.core.lane import control
+from meshtui.core.lane.activity import Activity
 from meshtui.core.lane.control import Request
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Lease
@@ -314,13 +315,17 @@ class Runner:
 
     def _follow(self, attempt: Attempt) -> None:
         call = attempt.call
+        idle = self._options.config.lane.idle_seconds
+        activity = Activity(lambda kind, text: self._note_activity(attempt, kind, text))
         while True:
             if _over(call):
+                activity.flush()
                 return
             left = (attempt.deadline_at_ms - self._clock.now_ms()) / 1000
             over = call.wait(max(0.0, min(POLL_SECONDS, left)), self._wake)
-            attempt.drain(DRAIN_BYTES)
+            activity.saw(attempt.drain(DRAIN_BYTES))
             if over:
+                activity.flush()
                 return
             self._housekeep(attempt)
             if call.ending() is not None:
@@ -333,9 +338,18 @@ class Runner:
                 attempt.evidence = self._evidence(attempt)
                 self._end(attempt, "deadline")
                 return
+            if idle is not None and attempt.vitals.silent_seconds(attempt.written, idle) >= idle:
+                attempt.evidence = {**self._evidence(attempt), "idle_seconds": idle}
+                self._end(attempt, "deadline")
+                return
             if attempt.written > self._settings.max_output_bytes:
                 self._end(attempt, "output")
                 return
+
+    def _note_activity(self, attempt: Attempt, kind: str, text: str) -> None:
+        self._files.note(
+            "phase_activity", attempt.record.envelope_id, kind=kind, text=text, call=attempt.call.call_id
+        )
 
     def _end(self, attempt: Attempt, reason: EndReason) -> tuple[str, ...]:
         """End a call; an ending that somebody decided on earlier keeps its reason."""
@@ -457,7 +471,7 @@ class Runner:
         ]
         if changed:
             evidence["last_output_at"] = iso(round(max(changed) * 1000))
-        return evidence
+        return {**evidence, **attempt.vitals.evidence()}
 
     def _park_state(self) -> EndState | None:
         if self._parked and self._options.config.lane.on_park != "continue":
@@ -546,6 +560,10 @@ class Runner:
                 value = self._kill(request, attempt)
             elif request.request == "answer":
                 value = self._answer(request)
+            elif request.request == "extend":
+                value = self._extend(request, attempt)
+            elif request.request == "message":
+                value = self._message(request)
             else:
                 raise InvalidInput(f"this runner does not know the request {request.request!r}")
         except StorageError:
@@ -568,6 +586,18 @@ class Runner:
         apply_answer(self._files, self._settler, subject, request.data)
         self._relist()
         return {"envelope_id": subject, "action": request.data.get("action")}
+
+    def _extend(self, request: Request, attempt: Attempt | None) -> dict[str, Any]:
+        if attempt is None or attempt.record.envelope_id != request.subject or _over(attempt.call):
+            raise NotFound(f"envelope {request.subject!r} is not running; see: meshtui status")
+        attempt.deadline_at_ms = self._settler.extend(attempt.record, request.data.get("seconds"))
+        return {"deadline_at": iso(attempt.deadline_at_ms)}
+
+    def _message(self, request: Request) -> dict[str, Any]:
+        envelope = validate_envelope(request.data.get("envelope"))
+        placed = self._files.queue.add_at_head(str(envelope.get("id")), envelope)
+        self._relist()
+        return {"queued_at": placed.record.queued_at, "depth": placed.depth}
 
     def _answer_stops(self) -> None:
         for request in self._stop_requests:

@@ -14,6 +14,7 @@ from meshtui.core.clock import SystemClock
 from meshtui.core.config import Config
 from meshtui.core.engines import limits
 from meshtui.core.engines.claude import ClaudeEngine
+from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.models.config import EngineConfig
 from meshtui.core.snapshot import take_snapshot
 from tests.support.agent import StandIn, claude_limited, claude_says
@@ -254,3 +255,90 @@ class TestCaps:
         lane.run(max_tokens_estimate=250)
         assert lane.box.events("budget_warning")[0]["data"]["cap"] == "max_tokens_estimate"
         assert len(lane.agent.asked) == 3
+
+
+class TestLive:
+    def test_what_an_agent_does_is_in_the_journal(self, lane: AgentLane) -> None:
+        said = claude_says("fine")
+        use = {"type": "tool_use", "name": "Write", "input": {"file_path": "a\x1b[2J.txt"}}
+        said["lines"].insert(1, {"type": "assistant", "message": {"content": [use]}})
+        lane.agent.answer(said)
+        lane.box.enqueue("a")
+        lane.run()
+        (event,) = lane.box.events("phase_activity")
+        assert (event["data"]["kind"], event["data"]["text"]) == ("tool", "Write a .txt")
+
+    def test_a_phase_without_a_sign_of_life_stalls_early(self, lane: AgentLane) -> None:
+        lane.agent.answer(claude_says("never", run="sleep 60"))
+        lane.box.enqueue("a", deadline_seconds=50)
+        began = time.monotonic()
+        lane.run(idle_seconds=0.6)
+        assert time.monotonic() - began < 30
+        question = json.loads(lane.box.paths.question("a").read_text())
+        assert question["cause"] == "no sign of life for 0.6 s"
+        assert question["evidence"]["idle_seconds"] == 0.6
+        assert question["evidence"]["cpu_seconds"] >= 0
+
+    @pytest.mark.parametrize(
+        "busy",
+        [
+            "while :; do :; done",
+            "while :; do echo x >> grows.txt; sleep 0.1; done",
+            "while :; do echo x >&2; sleep 0.1; done",
+        ],
+    )
+    def test_one_that_shows_a_sign_goes_on(self, lane: AgentLane, busy: str) -> None:
+        lane.repository()
+        lane.agent.answer(claude_says("busy", run=f"timeout 3 sh -c '{busy}'"))
+        lane.box.enqueue("a", deadline_seconds=60)
+        lane.run(idle_seconds=1.5)
+        assert lane.box.result("a")["status"] == "done"
+        assert lane.box.stalls() == []
+
+    def test_a_deadline_is_extended(self, lane: AgentLane) -> None:
+        lane.agent.answer(claude_says("in time", run="sleep 2"))
+        lane.box.enqueue("a", deadline_seconds=1)
+        thread = lane.start()
+        lane.box.active_call("a")
+        receipt = lane.box.lane.extend("a", 60)
+        wait_until(lambda: lane.box.paths.result("a").exists(), 30, "a result")
+        thread.stop()
+        assert lane.box.result("a")["status"] == "done"
+        (event,) = lane.box.events("deadline_extended")
+        assert event["data"]["deadline_at"] == receipt.deadline_at
+        assert lane.box.stalls() == []
+
+    @pytest.mark.parametrize("seconds", [0, -1, float("nan"), float("inf"), 1e12])
+    def test_by_what_it_cannot_be_extended(self, lane: AgentLane, seconds: float) -> None:
+        lane.box.enqueue("a")
+        with pytest.raises(InvalidInput):
+            lane.box.lane.extend("a", seconds)
+        with pytest.raises(NotFound):
+            lane.box.lane.extend("a", 5)
+
+    def test_a_message_comes_next_and_to_the_same_session(self, lane: AgentLane) -> None:
+        lane.agent.answer(claude_says("one", run="sleep 1"), claude_says("two"))
+        lane.box.enqueue("a", story_id="s1", cd=str(lane.box.work))
+        lane.box.enqueue("b", story_id="s2")
+        thread = lane.start()
+        lane.box.active_call("a")
+        receipt = lane.box.lane.message("a", "and the tests too", message_id="m1")
+        assert (receipt.envelope_id, receipt.position) == ("m1", 1)
+        wait_until(lambda: lane.box.paths.result("b").exists(), 30, "b done")
+        thread.stop()
+        assert [call["prompt"] for call in lane.agent.asked] == ["do it", "and the tests too", "do it"]
+        told = lane.agent.asked[1]["argv"]
+        assert told[told.index("--resume") + 1] == SESSION
+        assert lane.box.result("m1")["resumed"] is True
+
+    def test_a_message_while_no_runner_is_there(self, lane: AgentLane) -> None:
+        lane.box.enqueue("a", story_id="s1")
+        lane.box.enqueue_stop("end")
+        lane.box.lane.message("a", "first of all", message_id="m1")
+        assert lane.box.ids("pending") == ["m1", "a", "end"]
+        with pytest.raises(InvalidInput, match="m1"):
+            lane.box.lane.message("a", "again", message_id="m1")
+        with pytest.raises(NotFound):
+            lane.box.lane.message("nobody", "hello")
+        lane.run()
+        assert [call["prompt"] for call in lane.agent.asked] == ["first of all", "do it"]
