@@ -1,4 +1,4 @@
-"""Removing what finished work left behind in ``calls/``: the only place that ever lists it."""
+"""Removing what finished work left behind: in ``calls/``, which nothing else ever lists, and in worktrees."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from meshtui.core.calls import Call
 from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.rows import read_object
+from meshtui.core.mesh.prune import PrunableWorktree, find_worktrees, needed_calls
 from meshtui.core.run_dir import RunDir
 
 
@@ -28,7 +29,9 @@ class Prunable:
 
     calls: tuple[PrunableCall, ...]
     kept: tuple[str, ...]
-    """Calls that live, or that an active or parked record names."""
+    """Calls that live, or that an active or parked record, a proof or a loop's checkpoint names."""
+    worktrees: tuple[PrunableWorktree, ...] = ()
+    """Missions' working copies; those with ``refused`` stay."""
 
 
 def find_prunable(run_dir: RunDir) -> Prunable:
@@ -39,6 +42,7 @@ def find_prunable(run_dir: RunDir) -> Prunable:
         for name in list_records(run_dir.lane.folder(folder))
         if (call := (read_object(run_dir.lane.folder(folder) / name) or {}).get("call"))
     }
+    needed |= needed_calls(run_dir)
     calls: list[PrunableCall] = []
     kept: list[str] = []
     try:
@@ -55,7 +59,7 @@ def find_prunable(run_dir: RunDir) -> Prunable:
             kept.append(folder.name)
         else:
             calls.append(PrunableCall(folder.name, _size(folder)))
-    return Prunable(tuple(calls), tuple(kept))
+    return Prunable(tuple(calls), tuple(kept), tuple(find_worktrees(run_dir)))
 
 
 def _size(folder: Path) -> int:

@@ -168,3 +168,8 @@ class RunDir:
     @cached_property
     def missions(self) -> Path:
         return self.root / "missions"
+
+    @cached_property
+    def mission_places(self) -> tuple[Path, ...]:
+        """Where missions may stand: a run directory's, a repository's, one mission's own folder."""
+        return (self.missions, self.root / ".sneakoscope" / "missions", self.root / "loops")

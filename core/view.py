@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from meshtui.core.mesh.view import MissionView
 
 Section = Literal["pending", "active", "done", "failed", "stalled", "withdrawn", "quarantined"]
 SECTIONS: tuple[Section, ...] = (
@@ -210,6 +213,8 @@ class LaneView:
     warnings: tuple[str, ...] = ()
     journal: tuple[Event, ...] = ()
     """The newest :data:`JOURNAL_ROWS` events, oldest first."""
+    missions: tuple[MissionView, ...] = ()
+    """The missions of the directory, oldest first."""
 
     def rows(self, section: Section) -> tuple[Row, ...]:
         """The rows of one section."""

@@ -208,7 +208,7 @@ class Watcher:
     def _watchable(self) -> list[tuple[Path, tuple[int, int]]]:
         """What there is to watch, with the identity of each."""
         found = []
-        for path in (self._run_dir.lane.root, self._run_dir.events):
+        for path in (self._run_dir.lane.root, self._run_dir.events, *self._run_dir.mission_places):
             try:
                 stat = path.stat()
             except OSError:

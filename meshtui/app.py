@@ -103,7 +103,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         self._leave_after("let go")
 
     def _leave_after(self, how: Ending) -> None:
-        if self.bridge is None or not self.bridge.runner_alive:
+        if self.bridge is None or not self.bridge.busy:
             self.exit(130, return_code=130)
             return
         self.bridge.end_runner(how, lambda _ended, _text: self.call_from_thread(self.exit, 130, 130))

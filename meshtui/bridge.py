@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from textual.message import Message
 
@@ -19,8 +19,14 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Detail, LaneView
 from meshtui.core.watch import Watcher
 from meshtui.inspector import Inspector
-from meshtui.messages import ModeChanged, RunnerChanged, Told, ViewChanged
-from meshtui.receipts import outcome_text
+from meshtui.messages import MissionsRunning, ModeChanged, RunnerChanged, Told, ViewChanged
+from meshtui.receipts import mission_outcome, outcome_text
+
+if TYPE_CHECKING:
+    from meshtui.core.mesh.detail import LoopPart
+    from meshtui.core.mesh.view import LoopRow, MissionView
+    from meshtui.loop_inspector import LoopInspector
+    from meshtui.missions import MissionOperations, MissionRunnerLike
 
 Severity = Literal["information", "warning", "error"]
 
@@ -78,6 +84,7 @@ class Engine(Protocol):
     def operations(self, *, create: bool = False) -> Operations: ...
     def runner(self, *, take_over: bool = False) -> LocalRunner: ...
     def start_detached(self) -> int: ...
+    def missions(self) -> MissionOperations: ...
 
 
 class LaneEngine:
@@ -101,9 +108,9 @@ class LaneEngine:
         self._clock = clock if clock is not None else SystemClock()
 
     def reader(self) -> Reader:
-        from meshtui.core.lane.reader import LaneReader
+        from meshtui.core.overview import RunDirReader
 
-        return LaneReader(self._run_dir, clock=self._clock)
+        return RunDirReader(self._run_dir, clock=self._clock)
 
     def operations(self, *, create: bool = False) -> Operations:
         from meshtui.core.lane.lane import Lane
@@ -126,10 +133,24 @@ class LaneEngine:
 
         return start_detached(self._run_dir, arguments=self._detach_arguments)
 
+    def missions(self) -> MissionOperations:
+        from meshtui.missions import MeshMissions
+
+        return MeshMissions(self._run_dir, clock=self._clock)
+
     def _create(self) -> None:
         from meshtui.core.lane.create import create_run_dir
 
         create_run_dir(self._run_dir.root, self._clock)
+
+
+class _Mission:
+    """A mission that runs in this console."""
+
+    def __init__(self, thread: threading.Thread) -> None:
+        self.thread = thread
+        self.runner: MissionRunnerLike | None = None
+        self.ending: Ending | None = None
 
 
 class Bridge:
@@ -148,6 +169,8 @@ class Bridge:
             on_problem=lambda text: self._post(Told(text, "error")),
         )
         self._inspector = Inspector(self._reader.detail, self._post)
+        self._loops: LoopInspector | None = None
+        self._missions: dict[str, _Mission] = {}
         self._working: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._runner: LocalRunner | None = None
@@ -183,8 +206,10 @@ class Bridge:
         until = time.monotonic() + timeout
         ended = self._watcher.stop(timeout)
         ended = self._inspector.stop(max(0.1, until - time.monotonic())) and ended
+        if self._loops is not None:
+            ended = self._loops.stop(max(0.1, until - time.monotonic())) and ended
         with self._lock:
-            working = [*self._working, *([self._runner_thread] if self._runner_thread is not None else [])]
+            working = [*self._working, *self._runner_threads]
         for thread in working:
             thread.join(max(0.0, until - time.monotonic()))
             ended = ended and not thread.is_alive()
@@ -198,6 +223,18 @@ class Bridge:
             self._inspector.rest()
         else:
             self._inspector.ask(key, output=output)
+
+    def inspect_loop(self, mission: MissionView | None, row: LoopRow | None, part: LoopPart) -> None:
+        """Read a part of a loop for the details; ``None`` reads nothing more."""
+        if mission is None or row is None:
+            if self._loops is not None:
+                self._loops.rest()
+            return
+        if self._loops is None:
+            from meshtui.loop_inspector import LoopInspector
+
+            self._loops = LoopInspector(self._post)
+        self._loops.ask(mission, row, part)
 
     # Operations
 
@@ -213,12 +250,47 @@ class Bridge:
         ``create`` makes the run directory if there is none.
         """
 
+        self._work_on(lambda: work(self._engine.operations(create=create)), self._tells(told))
+
+    def operate_missions(
+        self, work: Callable[[MissionOperations], Any], told: Callable[[Any], tuple[str, Severity]]
+    ) -> None:
+        """Do ``work`` on missions in a thread and post its receipt or its error."""
+        self._work_on(lambda: work(self._engine.missions()), self._tells(told))
+
+    def ask_missions(
+        self,
+        work: Callable[[MissionOperations], Any],
+        answer: Callable[[Any], Message],
+        failed: Callable[[], Message] | None = None,
+    ) -> None:
+        """Do ``work`` on missions in a thread and post what ``answer`` makes of it."""
+        self._work_on(lambda: work(self._engine.missions()), lambda found: self._post(answer(found)), failed)
+
+    def missions(self) -> MissionOperations:
+        """The operations themselves, for what takes no time."""
+        return self._engine.missions()
+
+    def _tells(self, told: Callable[[Any], tuple[str, Severity]]) -> Callable[[Any], None]:
+        def tell(found: Any) -> None:
+            text, severity = told(found)
+            self._post(Told(text, severity))
+
+        return tell
+
+    def _work_on(
+        self,
+        work: Callable[[], Any],
+        then: Callable[[Any], None],
+        failed: Callable[[], Message] | None = None,
+    ) -> None:
         def run() -> None:
             try:
-                text, severity = told(work(self._engine.operations(create=create)))
-                self._post(Told(text, severity))
+                then(work())
             except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
                 self._failed(error)
+                if failed is not None:
+                    self._post(failed())
             finally:
                 with self._lock:
                     self._working.discard(threading.current_thread())
@@ -232,12 +304,28 @@ class Bridge:
             self._working.add(thread)
         thread.start()
 
-    # The runner in the console
+    # The runners in the console
 
     @property
     def runner_alive(self) -> bool:
-        """Whether a runner lives here."""
+        """Whether a runner of the lane lives here."""
         return self._runner_thread is not None and self._runner_thread.is_alive()
+
+    @property
+    def missions_alive(self) -> tuple[str, ...]:
+        """The missions that run here."""
+        with self._lock:
+            return tuple(name for name, one in self._missions.items() if one.thread.is_alive())
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything runs that leaving would end."""
+        return self.runner_alive or bool(self.missions_alive)
+
+    @property
+    def _runner_threads(self) -> list[threading.Thread]:
+        lane = [self._runner_thread] if self._runner_thread is not None else []
+        return [*lane, *(one.thread for one in self._missions.values())]
 
     def start_runner(self, *, take_over: bool = False) -> None:
         """Start a runner behind the console; ``take_over`` ends one that hangs first."""
@@ -264,45 +352,73 @@ class Bridge:
             self._post(RunnerChanged(False))
             self._watcher.nudge()
 
+    def start_mission(self, mission_id: str) -> bool:
+        """Run a mission behind the console; whether it was not running here already."""
+        with self._lock:
+            known = self._missions.get(mission_id)
+            if known is not None and known.thread.is_alive():
+                return False
+            thread = threading.Thread(
+                target=self._run_mission,
+                args=(mission_id,),
+                name=f"meshtui-mission-{mission_id}",
+                daemon=True,
+            )
+            self._missions[mission_id] = _Mission(thread)
+        thread.start()
+        return True
+
+    def _run_mission(self, mission_id: str) -> None:
+        mine = self._missions[mission_id]
+        self._post(MissionsRunning(self.missions_alive))
+        try:
+            mine.runner = self._engine.missions().runner(mission_id)
+            if mine.ending is not None:
+                self._request_mission(mine, mine.ending)
+            text, severity = mission_outcome(mine.runner.run())
+            self._post(Told(text, severity))
+        except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
+            self._failed(error)
+        finally:
+            mine.runner = None
+            self._post(MissionsRunning(tuple(name for name in self.missions_alive if name != mission_id)))
+            self._watcher.nudge()
+
+    def stop_mission(self, mission_id: str) -> None:
+        """Ask the mission's runner here to end its calls and to end; returns at once."""
+        mine = self._missions.get(mission_id)
+        if mine is not None:
+            self._request_mission(mine, "stop")
+
+    def _request_mission(self, mine: _Mission, how: Ending) -> None:
+        mine.ending = how
+        runner = mine.runner
+        if runner is not None:
+            (runner.request_stop if how == "stop" else runner.request_hand_over)()
+
     def _request(self, how: Ending) -> None:
+        """Ask every runner here to end."""
+        for mine in list(self._missions.values()):
+            self._request_mission(mine, how)
         runner = self._runner
-        if runner is None:
-            return
-        if how == "stop":
-            runner.request_stop()
-        else:
-            runner.request_hand_over()
+        if runner is not None:
+            (runner.request_stop if how == "stop" else runner.request_hand_over)()
 
     def stop_runner(self) -> None:
-        """Ask the runner here to end its call, put the record back and end; returns at once."""
+        """Ask the lane's runner here to end its call, put the record back and end; returns at once."""
         self._ending = "stop"
-        self._request("stop")
+        if self._runner is not None:
+            self._runner.request_stop()
 
     def end_runner(self, how: Ending, finished: Callable[[bool, str], object]) -> None:
-        """End the runner here and call ``finished(whether it ended, what to say)`` from a thread.
+        """End the runners here and call ``finished(whether they ended, what to say)`` from a thread.
 
-        After ``hand over`` a detached runner holds the lane and has adopted the running call.
+        After ``hand over`` detached runners hold the lane and the missions and have adopted the running calls.
         """
 
         def run() -> None:
-            self._ending = how
-            self._request(how)
-            thread = self._runner_thread
-            if thread is not None:
-                thread.join(END_SECONDS)
             try:
-                if self.runner_alive:
-                    finished(
-                        False,
-                        f"the runner did not end within {END_SECONDS:.0f} s; quit again, or stop the lane with: meshtui stop",
-                    )
-                elif how == "let go":
-                    finished(True, "The runner ended; the running call goes on for the next one.")
-                elif how == "hand over":
-                    pid = self._engine.start_detached()
-                    finished(True, f"Handed over: runner {pid} carries the lane on.")
-                else:
-                    finished(True, "The runner ended; its active phase is back in the queue.")
+                finished(*self._end_all(how))
             except Exception as error:  # noqa: BLE001 - shown by who asked
                 finished(False, str(error))
             finally:
@@ -310,3 +426,28 @@ class Bridge:
                     self._working.discard(threading.current_thread())
 
         self._thread(run, "meshtui-ending")
+
+    def _end_all(self, how: Ending) -> tuple[bool, str]:
+        lane, missions = self.runner_alive, self.missions_alive
+        self._ending = how
+        self._request(how)
+        until = time.monotonic() + END_SECONDS
+        for thread in self._runner_threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if self.busy:
+            where = "stop the lane with: meshtui stop" if self.runner_alive else "kill its loops first: X"
+            return False, f"the runner did not end within {END_SECONDS:.0f} s; quit again, or {where}"
+        if how == "let go":
+            return True, "The runner ended; the running call goes on for the next one."
+        said = []
+        if how == "hand over":
+            if lane:
+                said.append(f"Handed over: runner {self._engine.start_detached()} carries the lane on.")
+            for name in missions:
+                pid = self._engine.missions().start_detached(name)
+                said.append(f"Handed over: runner {pid} carries mission {name} on.")
+        else:
+            if lane or not missions:
+                said.append("The runner ended; its active phase is back in the queue.")
+            said += [f"Mission {name} stopped; meshtui resume {name} goes on with it." for name in missions]
+        return True, " ".join(said)

@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 
 from meshtui.core.view import Attention, LaneView, Row
 
+if TYPE_CHECKING:
+    from meshtui.core.mesh.view import LoopRow, MissionView
+
 Scope = Literal["lane", "table", "detail", "app"]
+Side = Literal["queue", "loops"]
+"""Which of the two lists a key is about, where it means something else in the other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +34,12 @@ class Situation:
     runner_here: bool = False
     """Whether a runner lives in this console."""
     read_only: bool = False
+    side: Side = "queue"
+    loop: LoopRow | None = None
+    mission: MissionView | None = None
+    """The mission of the selected loop."""
+    missions_here: tuple[str, ...] = ()
+    """The missions that run in this console."""
 
 
 def _always(_: Situation) -> str | None:
@@ -57,6 +68,52 @@ def _when_active(now: Situation) -> str | None:
 
 def _when_parked(now: Situation) -> str | None:
     return None if now.view is not None and now.view.counts.stalled else "Nothing is parked"
+
+
+def _when_missions(now: Situation) -> str | None:
+    return None if now.mission is not None else "There is no mission here: n plans one"
+
+
+def _when_loop_alive(now: Situation) -> str | None:
+    if now.loop is None:
+        return "Select a loop to kill it"
+    return f"{now.loop.loop_id} has ended already" if now.loop.ended else None
+
+
+def _when_mission_open(now: Situation) -> str | None:
+    if now.mission is None:
+        return "There is no mission here: n plans one"
+    if all(loop.ended for loop in now.mission.loops):
+        return f"Every loop of {now.mission.mission_id} has ended already"
+    return None
+
+
+def _when_resumable(now: Situation) -> str | None:
+    mission = now.mission
+    if mission is None:
+        return "There is no mission here: n plans one"
+    if mission.runner.alive:
+        return f"Mission {mission.mission_id} is running"
+    return f"Mission {mission.mission_id} is done: l lands it" if mission.ok else None
+
+
+def _when_done(now: Situation) -> str | None:
+    mission = now.mission
+    if mission is None:
+        return "There is no mission here: n plans one"
+    if mission.ok:
+        return None
+    return f"Mission {mission.mission_id} is not done: {mission.done} of {len(mission.loops)} loops are"
+
+
+def _when_handoff(now: Situation) -> str | None:
+    if now.loop is not None and now.loop.status == "handoff":
+        return None
+    return "Nothing waits for a person there: select a loop that is handed over"
+
+
+def _when_loop(now: Situation) -> str | None:
+    return None if now.loop is not None else "Select a loop to verify its proof"
 
 
 def _when_row_pending(now: Situation) -> str | None:
@@ -94,6 +151,8 @@ class Command:
     """Asks once, naming what will be lost."""
     refusal: Callable[[Situation], str | None] = _always
     """Why it cannot be done now, ``None`` if it can."""
+    side: Side | None = None
+    """The list it is about; its key does nothing while the other one is looked at."""
 
     @property
     def id(self) -> str:
@@ -118,11 +177,11 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "answer", "a", "answer", "Answer what is parked: again, longer, with another engine, or give it up",
-        title="Answer a parked envelope", bar=0, writes=True, refusal=_when_parked,
+        title="Answer a parked envelope", bar=0, writes=True, refusal=_when_parked, side="queue",
     ),
     Command(
         "runner", "s", "start/stop", "Start a runner in this console, or stop the lane's runner",
-        title="Start or stop the runner", bar=2, writes=True,
+        title="Start or stop the runner", bar=2, writes=True, side="queue",
     ),
     Command(
         "pause", "P", "pause", "Let the active phase end and claim nothing more, or continue",
@@ -130,7 +189,7 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "kill", "x", "kill", "End the active phase now; it counts as failed",
-        title="Kill the active phase", bar=3, writes=True, destructive=True, refusal=_when_active,
+        title="Kill the active phase", bar=3, writes=True, destructive=True, refusal=_when_active, side="queue",
     ),
     Command(
         "interrupt", "i", "interrupt", "Withdraw everything that is pending; R brings it back",
@@ -141,36 +200,72 @@ COMMANDS: tuple[Command, ...] = (
         title="Restore what was withdrawn", bar=8, writes=True, refusal=_when_withdrawn,
     ),
     Command(
-        "withdraw", "w", "withdraw", "Take the selected envelope out of the queue",
+        "withdraw", "w", "withdraw", "Take the selected envelope out of the queue", side="queue",
         group="Selected", title="Withdraw the selected envelope", bar=5, writes=True, destructive=True, refusal=_when_row_pending,
     ),
     Command(
-        "requeue", "r", "requeue", "Queue the selected envelope once more, at the end",
+        "requeue", "r", "requeue", "Queue the selected envelope once more, at the end", side="queue",
         group="Selected", title="Requeue the selected envelope", bar=4, writes=True, refusal=_when_row_over,
     ),
-    Command("copy", "y", "copy id", "Copy the id of the selected envelope", group="Selected", title="Copy the selected id"),
-    Command("open", "enter", "open", "Open the details of the selected envelope", group="Selected", scope="table"),
-    Command("next_attention", "n", "next", "Go to the next thing that needs you", group="Needs you"),
+    Command("copy", "y", "copy id", "Copy the id of the selected envelope or loop", group="Selected", title="Copy the selected id"),
+    Command("open", "enter", "open", "Open the details of what is selected", group="Selected", scope="table"),
+    Command(
+        "plan", "n", "new mission", "Plan a request: see its loops, risks and overlaps before anything starts",
+        group="Missions", title="Plan a new mission", bar=9, writes=True,
+    ),
+    Command(
+        "answer_loop", "a", "answer", "Approve or reject what the selected loop hands over, with a reason", side="loops",
+        group="Missions", title="Answer a handoff", bar=0, writes=True, refusal=_when_handoff,
+    ),
+    Command(
+        "resume_mission", "r", "resume", "Go on with the mission: what is complete is kept", side="loops",
+        group="Missions", title="Resume the mission", bar=2, writes=True, refusal=_when_resumable,
+    ),
+    Command(
+        "stop_mission", "s", "start/stop", "Stop the mission that runs in this console, or go on with it", side="loops",
+        group="Missions", title="Start or stop the mission", writes=True, refusal=_when_missions,
+    ),
+    Command(
+        "kill_loop", "x", "kill", "End the selected loop now, whatever it is doing", side="loops",
+        group="Missions", title="Kill the selected loop", bar=3, writes=True, destructive=True, refusal=_when_loop_alive,
+    ),
+    Command(
+        "kill_mission", "X", "kill all", "End all loops of the mission now",
+        group="Missions", title="Kill all loops of the mission", bar=5, writes=True, destructive=True, refusal=_when_mission_open,
+    ),
+    Command(
+        "land", "l", "land", "Fast-forward the target branch to the mission's result", side="loops",
+        group="Missions", title="Land the mission's result", bar=1, writes=True, refusal=_when_done,
+    ),
+    Command("verify", "v", "verify", "Verify the proof of the selected loop; of the last one, the whole mission's", side="loops",
+            group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
+    Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
+            title="Show the timeline", bar=8, refusal=_when_missions),
+    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you"),
     *(
         Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you")
         for number in range(1, 10)
     ),
-    Command("filter", "slash", "filter", "Show only rows that contain what you type", group="List", title="Filter the list", bar=9),
+    Command("filter", "slash", "filter", "Show only rows that contain what you type", group="List", title="Filter the list", bar=10,
+            side="queue"),
     Command("down", "j,down", "down", "Next row", scope="table", group="List"),
     Command("up", "k,up", "up", "Previous row", scope="table", group="List"),
     Command("top", "g,home", "top", "First row", scope="table", group="List"),
     Command("bottom", "G,end", "bottom", "Last row", scope="table", group="List"),
     Command("page_down", "ctrl+d,pagedown", "page down", "Half a page down", scope="table", group="List"),
     Command("page_up", "ctrl+u,pageup", "page up", "Half a page up", scope="table", group="List"),
-    Command("section(1)", "l,right,right_square_bracket", "next list", "The next list: pending, active, done …", group="List"),
-    Command("section(-1)", "h,left,left_square_bracket", "previous list", "The list before", group="List"),
-    Command("detail(1)", "d", "details", "The next part of the details: envelope, output, result, handoff", group="Details",
-            title="Show the next part of the details"),
+    Command("section(1)", "l,right,right_square_bracket", "next list", "The next list: pending, active, done …", group="List",
+            side="queue"),
+    Command("section(-1)", "h,left,left_square_bracket", "previous list", "The list before", group="List", side="queue"),
+    Command("turn(1)", "tab", "next panel", "From loops to queue to details to what needs you", group="List"),
+    Command("turn(-1)", "shift+tab", "panel before", "The same way back", group="List"),
+    Command("detail(1)", "d", "details", "The next part of the details: envelope, output …, or state, diff, gates …",
+            group="Details", title="Show the next part of the details"),
     Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
     Command("back", "escape", "back", "Back to the list, or drop the filter", group="Console"),
-    Command("help", "question_mark", "help", "Every key and what it does", group="Console", title="Help: every key", bar=10),
-    Command("palette", "colon", "palette", "Find any action by its name", group="Console", bar=12),
-    Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=11),
+    Command("help", "question_mark", "help", "Every key and what it does", group="Console", title="Help: every key", bar=11),
+    Command("palette", "colon", "palette", "Find any action by its name", group="Console", bar=13),
+    Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=12),
 )  # fmt: skip
 
 BY_ACTION: dict[str, Command] = {command.action: command for command in COMMANDS}
@@ -190,7 +285,9 @@ class LaneCommands(Provider):
             return
         for command in COMMANDS:
             if command.title is not None and command.why_not(situation) is None:
-                yield command, partial(self.screen.run_action, command.action)
+                # A key is about the list that is looked at; a name says what it is about.
+                method = getattr(self.screen, f"action_{command.action}", None)
+                yield command, method or partial(self.screen.run_action, command.action)
 
     async def discover(self) -> Hits:
         for command, run in self._offers():

@@ -14,9 +14,10 @@ from meshtui.core.errors import InvalidInput
 def require_terminal(run_dir: Path) -> None:
     """Raise :class:`InvalidInput`, naming the other way, where the console cannot be drawn."""
     instead = f"for one frame without it: meshtui --run-dir {run_dir} --headless --screenshot frame.svg"
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    # Closed ones are None.
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise InvalidInput(f"the console needs a terminal on standard input and output; {instead}")
-    if os.environ.get("TERM", "") in ("", "dumb"):
+    if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         raise InvalidInput(f"the terminal (TERM={os.environ.get('TERM', '')}) cannot place text; {instead}")
 
 
@@ -25,11 +26,13 @@ def run_console(
     *,
     read_only: bool = False,
     no_color: bool = False,
+    work: bool = False,
     runner_options: Mapping[str, Any] | None = None,
     detach_arguments: Sequence[str] = (),
 ) -> int:
-    """Show the lane of ``run_dir`` until the operator leaves; the exit code, 130 after a signal.
+    """Show what is in ``run_dir`` until the operator leaves; the exit code, 130 after a signal.
 
+    With ``work`` a runner of the lane starts behind the console.
     ``runner_options`` and ``detach_arguments`` say how a runner started from the console works; see
     :class:`meshtui.bridge.LaneEngine`. Raises :class:`InvalidInput` where there is no terminal.
     """
@@ -43,6 +46,6 @@ def run_console(
 
     where = RunDir(run_dir)
     engine = LaneEngine(where, runner_options=runner_options, detach_arguments=detach_arguments)
-    app = MeshtuiApp(where, engine=engine, read_only=read_only)
+    app = MeshtuiApp(where, engine=engine, read_only=read_only, work=work)
     code = app.run()
     return app.return_code or code or 0

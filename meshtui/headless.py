@@ -6,6 +6,7 @@ import asyncio
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from rich.console import Console
 from textual.pilot import Pilot
@@ -17,9 +18,18 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.view import SECTIONS, Detail, LaneView
 from meshtui.messages import OutputRead
 
+if TYPE_CHECKING:
+    from meshtui.core.mesh.detail import LoopPart
+    from meshtui.core.mesh.view import MissionView
+    from meshtui.messages import Planned
+    from meshtui.screens.lane import LaneScreen
+
 DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
-SCREENS = ("lane", *SECTIONS, "envelope", "output", "result", "handoff", *DIALOGS)
-"""What can be drawn: the lane as it opens, one of its lists, one part of the details, a dialog."""
+LOOP_PARTS = ("diff", "gates", "proof", "findings", "log")
+LOOP_SCREENS = ("loops", *LOOP_PARTS, "timeline", "plan")
+SCREENS = ("lane", *SECTIONS, "envelope", "output", "result", "handoff", *DIALOGS, *LOOP_SCREENS)
+"""What can be drawn: the lane as it opens, one of its lists, one part of the details, a dialog; of missions
+the loops, one part of the details of one, the timeline, the plan."""
 SETTLE_LIMIT = 50
 
 
@@ -45,9 +55,9 @@ def render_svg(
 
 
 def _read(run_dir: Path, now_ms: int) -> tuple[LaneView, Callable[[str], Detail | None]]:
-    from meshtui.core.lane.reader import LaneReader
+    from meshtui.core.overview import RunDirReader
 
-    reader = LaneReader(RunDir(run_dir), clock=ManualClock(now_ms))
+    reader = RunDirReader(RunDir(run_dir), clock=ManualClock(now_ms))
     view: LaneView = reader.refresh()
     while not view.complete:
         view = reader.refresh()
@@ -80,6 +90,9 @@ async def _draw(
         if select is not None:
             lane.show_key(select)
         await _settle(pilot)
+        if screen in LOOP_SCREENS:
+            lane.look_at("loops")
+            lane.focus_list()
         row, pane = lane.query_one(QueueTable).selected, lane.query_one(DetailPane)
         if row is not None and detail is not None:
             found = detail(row.key)
@@ -91,10 +104,46 @@ async def _draw(
             if part == screen:
                 pane.choose(part)
                 lane.add_class("-detail-open")
+        _show_loop(lane, screen)
         if screen in DIALOGS:
             await lane.run_action(screen)
         await _settle(pilot)
         return picture(app, size)
+
+
+def _show_loop(lane: LaneScreen, screen: str) -> None:
+    """Read what the details of the selected loop show, and open what is asked for."""
+    mission, loop, pane = lane.mission, lane.loop, lane.loop_pane
+    if mission is None or loop is None or pane is None:
+        if screen in LOOP_SCREENS:
+            raise InvalidInput(f"there are no loops here to draw --screen {screen} of", field="screen")
+        return
+    from meshtui.core.mesh.detail import Log, read_part
+    from meshtui.loop_inspector import worker_output
+    from meshtui.messages import LoopRead
+
+    for part in ("state", *LOOP_PARTS):
+        if part == screen or part == pane.part:
+            value = read_part(mission, loop, cast("LoopPart", part))
+            output, live = worker_output(value) if isinstance(value, Log) else ((), False)
+            pane.show_read(LoopRead(loop.key, part, value, output=output, live=live))
+    if screen in LOOP_PARTS:
+        pane.choose(screen)
+        lane.add_class("-detail-open")
+    elif screen == "timeline":
+        lane.action_timeline()
+    elif screen == "plan":
+        lane.show_plan(_plan_of(mission))
+
+
+def _plan_of(mission: MissionView) -> Planned:
+    from meshtui.core.mesh.files import load_plan
+    from meshtui.core.mesh.paths import MissionPaths
+    from meshtui.core.mesh.service import broken
+    from meshtui.messages import Planned
+
+    made = load_plan(MissionPaths(mission.root, mission.mission_id))
+    return Planned(made, tuple(broken(made)))
 
 
 async def _settle(pilot: Pilot[int]) -> None:

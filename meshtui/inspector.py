@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from textual.message import Message
 
@@ -31,28 +31,35 @@ class ReadDetail(Protocol):
 Signature = tuple[tuple[int, int], ...]
 
 
-class Inspector:
-    """Serves the newest request only; what was asked before and is not yet read is dropped."""
+Request = TypeVar("Request")
 
-    def __init__(self, read: ReadDetail, post: Callable[[Message], object]) -> None:
-        self._read = read
+
+class Newest(Generic[Request]):
+    """A thread that serves the newest request only; what was asked before and is not yet read is dropped."""
+
+    name = "meshtui-inspect"
+
+    def __init__(self, post: Callable[[Message], object]) -> None:
         self._post = post
         self._condition = threading.Condition()
-        self._request: tuple[str, bool] | None = None
+        self._request: Request | None = None
         self._version = 0
         self._stopped = False
         self._thread: threading.Thread | None = None
 
-    def ask(self, key: str, *, output: bool) -> None:
-        """Read the record ``key``; with ``output`` follow what its call writes."""
+    def serve(self, request: Request, version: int) -> None:
+        """Read what was asked for; may go on until :meth:`_interrupted`."""
+        raise NotImplementedError
+
+    def _ask(self, request: Request) -> None:
         with self._condition:
             if self._stopped:
                 return
-            self._request = (key, output)
+            self._request = request
             self._version += 1
             self._condition.notify()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="meshtui-inspect", daemon=True)
+                self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
                 self._thread.start()
 
     def rest(self) -> None:
@@ -81,10 +88,31 @@ class Inspector:
                     self._condition.wait()
                 if self._stopped or self._request is None:
                     return
-                done, (key, output) = self._version, self._request
-            detail = self._detail(key)
-            if output:
-                self._follow(key, detail, done)
+                done, request = self._version, self._request
+            self.serve(request, done)
+
+    def _interrupted(self, version: int) -> bool:
+        with self._condition:
+            self._condition.wait_for(lambda: self._stopped or self._version != version, LOOK_SECONDS)
+            return self._stopped or self._version != version
+
+
+class Inspector(Newest[tuple[str, bool]]):
+    """Reads records and follows their calls."""
+
+    def __init__(self, read: ReadDetail, post: Callable[[Message], object]) -> None:
+        super().__init__(post)
+        self._read = read
+
+    def ask(self, key: str, *, output: bool) -> None:
+        """Read the record ``key``; with ``output`` follow what its call writes."""
+        self._ask((key, output))
+
+    def serve(self, request: tuple[str, bool], version: int) -> None:
+        key, output = request
+        detail = self._detail(key)
+        if output:
+            self._follow(key, detail, version)
 
     def _detail(self, key: str) -> Detail | None:
         try:
@@ -105,7 +133,7 @@ class Inspector:
         quiet = 0
         while True:
             live = call.state in ("starting", "running")
-            signature = _signature(call)
+            signature = call_signature(call)
             if signature != seen or live != live_before:
                 seen, live_before, quiet = signature, live, 0
                 self._post(OutputRead(key, output_lines(call), fresh=True, live=live))
@@ -118,13 +146,9 @@ class Inspector:
                     return
                 call = again.call
 
-    def _interrupted(self, version: int) -> bool:
-        with self._condition:
-            self._condition.wait_for(lambda: self._stopped or self._version != version, LOOK_SECONDS)
-            return self._stopped or self._version != version
 
-
-def _signature(call: CallView) -> Signature:
+def call_signature(call: CallView) -> Signature:
+    """Changes when a call's output does."""
     found = []
     for path in (call.stdout, call.stderr):
         try:
@@ -166,5 +190,5 @@ def output_lines(call: CallView) -> tuple[tuple[str, str], ...]:
     if not out:
         return stderr
     stdout = (("── stdout", "muted"), *stdout)
-    signature = _signature(call)
+    signature = call_signature(call)
     return (*stdout, *stderr) if signature[1][1] > signature[0][1] else (*stderr, *stdout)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from textual.message import Message
 
 from meshtui.core.view import Detail, LaneView
+
+if TYPE_CHECKING:
+    from meshtui.core.mesh.detail import LoopDetail
+    from meshtui.core.mesh.verify import Check
+    from meshtui.core.models.mesh import Plan
 
 FollowMode = Literal["watching", "polling"]
 
@@ -70,3 +75,53 @@ class OutputRead(Message):
         """``(text, look)``, cleaned."""
         self.fresh = fresh
         self.live = live
+
+
+class LoopRead(Message):
+    """A part of the details of a loop was read."""
+
+    def __init__(
+        self,
+        key: str,
+        part: str,
+        value: LoopDetail | None,
+        *,
+        output: tuple[tuple[str, str], ...] = (),
+        live: bool = False,
+        problem: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.key = key
+        self.part = part
+        self.value = value
+        self.output = output
+        """Of the log: what the workers print, ``(text, look)``, cleaned."""
+        self.live = live
+        self.problem = problem
+
+
+class Verified(Message):
+    """A proof was verified; ``None`` if that could not be done."""
+
+    def __init__(self, key: str, checks: tuple[Check, ...] | None) -> None:
+        super().__init__()
+        self.key = key
+        self.checks = checks
+
+
+class Planned(Message):
+    """A plan was made or edited; nothing runs yet."""
+
+    def __init__(self, plan: Plan, blockers: tuple[str, ...], *, edited: bool = False) -> None:
+        super().__init__()
+        self.plan = plan
+        self.blockers = blockers
+        self.edited = edited
+
+
+class MissionsRunning(Message):
+    """The missions that run in this console changed."""
+
+    def __init__(self, ids: tuple[str, ...]) -> None:
+        super().__init__()
+        self.ids = ids

@@ -118,3 +118,44 @@ def outcome_text(outcome: Any) -> Said:
     if outcome.parked:
         return f"{text}; something is parked and needs an answer", "warning"
     return text, "warning" if outcome.bad else "information"
+
+
+def mission_outcome(outcome: Any) -> Said:
+    """How a mission's runner ended."""
+    name = outcome.mission_id
+    if outcome.state == "done":
+        return f"Mission {name} is done: l lands it", "information"
+    if outcome.state == "handoff":
+        return f"Mission {name} waits for a person", "warning"
+    if outcome.state == "bad":
+        why = "; ".join(str(item) for item in (outcome.graph_proof.get("blockers") or [])[:2])
+        return f"Mission {name} ended badly: {why or 'see its proof'}", "warning"
+    return f"Mission {name} is {outcome.state}; r goes on with it", "information"
+
+
+def loops_killed(receipt: Any) -> Said:
+    """A kill of loops that proves itself."""
+    parts = [f"Ended: {names(receipt.ended)}"]
+    if receipt.not_started:
+        parts.append(f"not started: {names(receipt.not_started)}")
+    if receipt.survivors:
+        return f"{'; '.join(parts)}; SURVIVED: {names([str(one) for one in receipt.survivors])}", "error"
+    return f"{'; '.join(parts)}; no survivors", "information"
+
+
+def landed(receipt: Any) -> Said:
+    """Where the target branch is now."""
+    if receipt.before == receipt.after:
+        return f"{receipt.target} has it already, at {receipt.after[:12]}", "information"
+    return (
+        f"Landed: {receipt.target} is at {receipt.after[:12]} now, it was at {receipt.before[:12]}",
+        "information",
+    )
+
+
+def verdict_given(receipt: Any) -> Said:
+    """A person decided."""
+    name = f"{receipt['mission_id']}/{receipt['loop_id']}"
+    if receipt["verdict"] == "approve":
+        return f"{name} is approved; r goes on with the mission", "information"
+    return f"{name} is rejected; it counts as blocked", "information"

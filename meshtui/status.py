@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from meshtui.core.view import Attention, LaneView, Row
+
+if TYPE_CHECKING:
+    from meshtui.core.mesh.view import LoopRow, MissionView
 
 
 class Mark(NamedTuple):
@@ -53,6 +56,35 @@ GATE_MARKS: dict[str, Mark] = {
     "skip": Mark("–", "skipped", "idle"),
 }
 
+LOOP_MARKS: dict[str, Mark] = {
+    "planned": Mark("◌", "planned", "idle"),
+    "queued": Mark("○", "waiting", "idle"),
+    "running": Mark("●", "running", "run"),
+    "completed": Mark("✔", "done", "ok"),
+    "blocked": Mark("✖", "blocked", "bad"),
+    "failed": Mark("✖", "failed", "bad"),
+    "handoff": Mark("⇥", "handoff", "warn"),
+    "cancelled": Mark("⊘", "cancelled", "idle"),
+}
+
+MISSION_MARKS: dict[str, Mark] = {
+    "planned": Mark("◌", "planned", "idle"),
+    "running": Mark("●", "running", "run"),
+    "done": Mark("✔", "done", "ok"),
+    "handoff": Mark("⇥", "handoff", "warn"),
+    "bad": Mark("✖", "ended badly", "bad"),
+    "dead": Mark("✖", "dead", "bad"),
+}
+
+VERDICT_MARKS: dict[str, Mark] = {
+    "verified": Mark("✔", "verified", "ok"),
+    "mismatch": Mark("✖", "MISMATCH", "bad"),
+    "claimed": Mark("▲", "claimed, not verified", "bad"),
+}
+
+RISK_LOOKS = {"low": "muted", "medium": "text", "high": "warn", "critical": "bad"}
+PHASE_WORDS = {"integration": "merge", "finalizer": "final"}
+
 HANDOFF_MARKS: dict[str, Mark] = {
     "passed": Mark("✔", "passed", "ok"),
     "failed": Mark("✖", "failed", "bad"),
@@ -65,8 +97,18 @@ def lane_mark(view: LaneView | None) -> Mark:
     if view is None:
         return Mark("○", "reading", "idle")
     if not view.exists:
+        if view.missions:
+            return _most_urgent(view.missions)
         return Mark("○", "no lane yet", "idle")
     return LANE_STATES.get(view.state, Mark("?", view.state, "warn"))
+
+
+def _most_urgent(missions: tuple[MissionView, ...]) -> Mark:
+    """The state of missions together: what runs, else what needs somebody, else the newest one's."""
+    for state in ("running", "dead", "handoff"):
+        if any(one.state == state for one in missions):
+            return MISSION_MARKS[state]
+    return mission_mark(missions[-1])
 
 
 def row_mark(row: Row) -> Mark:
@@ -85,6 +127,18 @@ def attention_mark(item: Attention) -> Mark:
     return ATTENTION_MARKS.get(item.kind, Mark("▲", item.kind, "warn"))
 
 
+def loop_mark(row: LoopRow) -> Mark:
+    """A loop's state."""
+    return LOOP_MARKS.get(row.status, Mark("?", row.status, "warn"))
+
+
+def mission_mark(view: MissionView) -> Mark:
+    """A mission's state."""
+    if view.problem is not None:
+        return Mark("▲", "unreadable", "warn")
+    return MISSION_MARKS.get(view.state, Mark("?", view.state, "warn"))
+
+
 def gate_mark(value: str) -> Mark:
     """A gate's verdict in a handoff."""
     return GATE_MARKS.get(value, Mark("?", value, "warn"))
@@ -96,7 +150,7 @@ def handoff_mark(value: str) -> Mark:
 
 
 EVENT_LOOKS: tuple[tuple[tuple[str, ...], str], ...] = (
-    (("failed", "error", "lost", "killed", "quarantined", "refused"), "bad"),
+    (("failed", "error", "lost", "killed", "quarantined", "refused", "blocked"), "bad"),
     (("stalled", "parked", "aborted", "paused", "survivor", "interrupt", "withdrawn"), "warn"),
     (("done", "completed", "passed", "restored", "answered"), "ok"),
     (("started", "claimed", "adopted", "resumed"), "run"),

@@ -14,14 +14,16 @@ import select
 import signal
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from meshtui.core import identity, storage, strict_json
 from meshtui.core.calls import wrapper
 from meshtui.core.calls.ending import GRACE, WRAPPER, Ender, EndReport
-from meshtui.core.calls.processes import Circle, Member, find, started_ms
+from meshtui.core.calls.processes import Circle, Member, find, started_ms, strangers
 from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallSpec
 from meshtui.core.clock import Clock, SystemClock, from_iso, iso
 from meshtui.core.errors import InvalidInput, StorageError, WorkFailed
@@ -69,6 +71,8 @@ class Call:
         self.folder = folder
         self._clock = clock
         self._pid: int | None = None
+        self._strangers: Mapping[int, int] = {}
+        self._who: ProcessIdentity | None = None
         self._pidfd: int | None = None
         self._watchable = True
 
@@ -118,28 +122,28 @@ class Call:
         """The call's name."""
         return self.folder.name
 
-    @property
+    @cached_property
     def stdout(self) -> Path:
         """What the program wrote: its reply."""
         return self.folder / "stdout.log"
 
-    @property
+    @cached_property
     def stderr(self) -> Path:
         return self.folder / "stderr.log"
 
-    @property
+    @cached_property
     def prompt_path(self) -> Path:
         return self.folder / "prompt.txt"
 
-    @property
+    @cached_property
     def lock_path(self) -> Path:
         return self.folder / "call.lock"
 
-    @property
+    @cached_property
     def exit_path(self) -> Path:
         return self.folder / "exit.json"
 
-    @property
+    @cached_property
     def ending_path(self) -> Path:
         return self.folder / "ending.json"
 
@@ -149,7 +153,9 @@ class Call:
 
     def process(self) -> ProcessIdentity | None:
         """The wrapper's identity, ``None`` until it has written it down."""
-        return ProcessIdentity.from_json(_read(self.folder / "process.json"))
+        if self._who is None:
+            self._who = ProcessIdentity.from_json(_read(self.folder / "process.json"))
+        return self._who
 
     def state(self) -> CallState:
         """Whether the call is starting, runs, has ended, or is lost.
@@ -291,6 +297,7 @@ class Call:
             opened.append(os.open(self.prompt_path, os.O_RDONLY | os.O_CLOEXEC))
             opened.append(storage.open_log(self.stdout))
             opened.append(storage.open_log(self.stderr))
+            self._strangers = strangers()
             self._pid = wrapper.spawn(
                 self.folder, spec.argv, spec.cwd, env, now_ms=now_ms, fds=(*opened, lock_fd)
             )
@@ -357,11 +364,11 @@ class Call:
     def _circle(self) -> Circle:
         who = self.process()
         if who is None and self._pid is not None and _children.has(self.folder):
-            return Circle(self.call_id, self._pid, lambda started: True)
+            return Circle(self.call_id, self._pid, lambda started: True, self._strangers)
         if who is None or identity.presence(who) == "unknown" or _other_boot(who):
-            return Circle(self.call_id, None, lambda started: False)
+            return Circle(self.call_id, None, lambda started: False, self._strangers)
         if self._wrapper() is not None:
-            return Circle(self.call_id, who.pid, lambda started: True)
+            return Circle(self.call_id, who.pid, lambda started: True, self._strangers)
         ended = self.exit()
         limit = ended.ended_at_ms if ended is not None else 0
         now_ms = SystemClock().now_ms()
@@ -370,6 +377,7 @@ class Call:
             who.pid,
             # Its number cannot have been given out again before it ended.
             lambda started: started_ms(started, now_ms) <= limit,
+            self._strangers,
         )
 
     def _watch(self) -> int | None:
@@ -438,9 +446,9 @@ def _check(spec: CallSpec) -> None:
         raise InvalidInput("the command names no program", field="argv")
     if not spec.cwd.is_absolute():
         raise InvalidInput(f"the working directory is not absolute: {str(spec.cwd)!r}", field="cwd")
-    texts = [*spec.argv, str(spec.cwd), *spec.env.keys(), *spec.env.values()]
+    text = "\n".join([*spec.argv, str(spec.cwd), *spec.env.keys(), *spec.env.values()])
     try:
-        hostile = any(b"\0" in os.fsencode(text) for text in texts)
+        hostile = b"\0" in os.fsencode(text)
     except UnicodeEncodeError:
         hostile = True
     if hostile:

@@ -11,8 +11,8 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from meshtui.core import identity
 from meshtui.core.calls.spec import CALL_ID_VARIABLE
@@ -83,18 +83,21 @@ class Circle:
     """The wrapper's pid, which is the id of the session it leads, if known."""
     ours: Callable[[float], bool]
     """Whether a process of that session that started then is of this call's: session ids are reused."""
+    strangers: Mapping[int, int] = field(default_factory=dict)
+    """Processes that ran before the call did, see :func:`strangers`."""
 
     def members(self, *, thorough: bool) -> list[Member]:
         """The call's processes that run now, the wrapper among them.
 
-        ``thorough`` looks for descendants as well, which costs more.
+        ``thorough`` looks for descendants as well, and at processes older than the call (one could have
+        taken over its environment), which costs more.
         """
         found: dict[int, Member] = {}
         own = os.getpid()
         needle = f"{CALL_ID_VARIABLE}={self.call_id}".encode()
-        pids = _pids()
-        for pid in pids:
-            if pid == own:
+        pids = _look()
+        for pid, number in pids.items():
+            if pid == own or (not thorough and self.strangers.get(pid) == number):
                 continue
             in_session = self.session is not None and _session(pid) == self.session
             if not in_session and not _carries(pid, needle):
@@ -144,12 +147,28 @@ def started_ms(started: float, now_ms: int) -> float:
     return boot_ms + started * 1000 / os.sysconf("SC_CLK_TCK")
 
 
-def _pids() -> list[int]:
-    if _LINUX:
-        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-    import psutil
+_latest: dict[int, int] = {}
 
-    return psutil.pids()
+
+def strangers() -> Mapping[int, int]:
+    """Processes that run now, as far as an earlier look found them: what is started next is none of them.
+
+    Pid to the number of its folder in ``/proc``, which no other process of that pid will have.
+    """
+    return _latest
+
+
+def _look() -> dict[int, int]:
+    """All pids with the numbers of their folders in ``/proc``, -1 where there is none."""
+    global _latest
+    if not _LINUX:
+        import psutil
+
+        return dict.fromkeys(psutil.pids(), -1)
+    with os.scandir("/proc") as entries:
+        found = {int(entry.name): entry.inode() for entry in entries if entry.name.isdigit()}
+    _latest = found
+    return found
 
 
 def _session(pid: int) -> int:

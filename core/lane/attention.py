@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from shlex import quote
 
+from meshtui.core import identity
 from meshtui.core.clock import from_iso, iso
 from meshtui.core.lane.rows import read_object
 from meshtui.core.run_dir import LanePaths
@@ -21,6 +23,7 @@ def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
         items.append(_held(view, view.held, where))
     if view.spent is not None:
         items.append(_spent(view, view.spent, where))
+    items += _survivors(view, where)
     items += [_quarantined(row, where) for row in view.quarantined]
     bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
     ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
@@ -97,6 +100,31 @@ def _spent(view: LaneView, spent: Spent, where: str) -> Attention:
         since=None,
         exits=(Exit("start runner", f"meshtui lane {where}", "run"),) if spent.reached else (),
     )
+
+
+def _survivors(view: LaneView, where: str) -> list[Attention]:
+    """What did not end when its call was ended, as far as it still runs."""
+    found: dict[str, Attention] = {}
+    for event in view.journal:
+        if event.event != "call_survivors":
+            continue
+        names = [str(name) for name in event.data.get("survivors") or ()]
+        alive = [name for name in names if _runs(name)]
+        if alive:
+            found[event.subject] = Attention(
+                kind="survivor",
+                subject=event.subject,
+                text=f"would not end: {', '.join(alive)}",
+                since=event.at,
+                exits=(Exit("log", f"meshtui logs {quote(event.subject)} {where}", "log"),),
+            )
+    return list(found.values())
+
+
+def _runs(name: str) -> bool:
+    """Whether the process that a receipt names as ``sleep (pid 4121)`` is there."""
+    pid = re.search(r"\(pid (\d+)\)", name)
+    return pid is not None and identity.started_at(int(pid[1])) is not None
 
 
 def _quarantined(row: Row, where: str) -> Attention:

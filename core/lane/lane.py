@@ -86,10 +86,11 @@ class Lane:
         if not envelopes:
             return []
         items = checked(envelopes)
+        # What can be refused is looked at before anything is done.
+        lane_id = self.lane_id
         self._queue.make_folders()
         placed = self._queue.add(items)
         self._note_many("enqueued", placed)
-        lane_id = self.lane_id
         return [
             EnqueueReceipt(
                 lane_id=lane_id,
@@ -105,13 +106,12 @@ class Lane:
     def interrupt(self) -> InterruptReceipt:
         """Withdraw everything nobody has taken."""
         self._need_lane()
+        lane_id = self.lane_id
         withdrawn, active, bad = self._queue.withdraw_all()
         events: list[tuple[str, str, Mapping[str, Any]]] = [
             ("withdrawn", envelope_id, {"by": self._by}) for envelope_id in withdrawn
         ]
-        events.append(
-            ("interrupted", self.lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by})
-        )
+        events.append(("interrupted", lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by}))
         self._append(events)
         return InterruptReceipt(tuple(withdrawn), tuple(active), tuple(bad))
 
@@ -238,7 +238,8 @@ class Lane:
             if not left:
                 settler.put_back(record, event="phase_aborted")
                 stopped = record.envelope_id
-        files.write_status()
+        if stopped is not None:
+            self._say_waiting(files)
         return StopReceipt(stopped=stopped is not None, envelope_id=stopped, survivors=survivors)
 
     def kill(self, envelope_id: str) -> KillReceipt:
@@ -274,7 +275,7 @@ class Lane:
                 call=record.call,
             )
             settler.finish(record, result)
-            files.write_status()
+            self._say_waiting(files)
             return KillReceipt((envelope_id,), survivors)
         raise NotFound(f"envelope {envelope_id!r} is not running; a pending one can be withdrawn")
 
@@ -298,9 +299,7 @@ class Lane:
 
         def act(files: LaneFiles) -> AnswerReceipt:
             apply_answer(files, Settler(files), envelope_id, data)
-            if list_records(self._paths.stalled):
-                files.status.state = "parked"
-            files.write_status()
+            self._say_waiting(files)
             return AnswerReceipt(envelope_id, action)
 
         return self._ask_or_act(
@@ -432,6 +431,11 @@ class Lane:
             with lease:
                 return act(self._files())
         raise AssertionError("the last attempt returns or raises")
+
+    def _say_waiting(self, files: LaneFiles) -> None:
+        """Write ``loop.json`` of a lane that nobody works: parked while something is, else waiting."""
+        files.status.state = "parked" if list_records(self._paths.stalled) else "waiting"
+        files.write_status()
 
     def _wait_for_release(self) -> None:
         """Wait until the runner, which has answered, has let go of the lease."""

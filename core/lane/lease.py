@@ -81,6 +81,7 @@ class Lease:
         )
         self._clock = clock
         self._lock = storage.OsLock(paths.runner_flock, what="the lane")
+        self._owner_file = f"{paths.runner_lock}/owner.json"
         self._mark: tuple[int, int] | None = None
         self._lost = False
         self._beat_lock = threading.Lock()
@@ -161,7 +162,7 @@ class Lease:
     # -- heartbeat and loss -------------------------------------------------------------------------
 
     def _remember(self) -> None:
-        state = os.stat(self._paths.runner_lock / "owner.json")
+        state = os.stat(self._owner_file)
         self._mark = (state.st_ino, state.st_mtime_ns)
 
     def _beat(self) -> None:
@@ -185,7 +186,7 @@ class Lease:
     def check(self) -> None:
         """Raise :class:`LeaseLost` unless ``owner.json`` is the one this process wrote last."""
         try:
-            state = os.stat(self._paths.runner_lock / "owner.json")
+            state = os.stat(self._owner_file)
             same = (state.st_ino, state.st_mtime_ns) == self._mark
         except OSError:
             same = False

@@ -152,6 +152,7 @@ class Phases:
         self._files = files
         self._settings = settings
         self._engines = engines
+        self._base_environment = scrubbed_environment(os.environ)
 
     def start(
         self, record: Record, *, fallback: Attempt | None = None, restate: Restate | None = None
@@ -323,7 +324,7 @@ class Phases:
     def _environment(
         self, record: Record, call_id: str, story: str, session: str | None, deadline: int
     ) -> dict[str, str]:
-        environment = scrubbed_environment(os.environ)
+        environment = dict(self._base_environment)
         engine = self._settings.config.engines.get(self._settings.engine_for(record.envelope))
         if engine is not None and engine.env:
             environment.update(engine.env)

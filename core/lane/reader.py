@@ -224,6 +224,7 @@ class LaneReader:
         self._quarantine_poll = FolderPoll(self._paths.quarantine)
         self._quarantined: tuple[Row, ...] = ()
         self._index: IndexState | None = None
+        self._parked_at: dict[str, int] = {}
 
     def refresh(
         self, *, budget: int = 500, thorough: bool = False, pending_limit: int | None = None
@@ -235,7 +236,9 @@ class LaneReader:
         are counted all the same.
         """
         if not self._paths.root.is_dir():
-            return LaneView(self._run_dir.root, exists=False)
+            # A directory of missions has a journal without having a lane.
+            self._journal.refresh()
+            return LaneView(self._run_dir.root, exists=False, journal=self._journal.events)
         reads = Budget(budget)
         folders = (self._active, self._stalled, self._pending, self._withdrawn)
         for folder in folders:
@@ -272,7 +275,7 @@ class LaneReader:
             active=active,
             done=self._finished.done,
             failed=self._finished.failed,
-            stalled=tuple(_with_stalls(row, stall_counts) for row in self._stalled.rows),
+            stalled=tuple(self._parked(row, stall_counts) for row in self._stalled.rows),
             withdrawn=self._withdrawn.rows[::-1][:HISTORY_ROWS],
             quarantined=self._quarantined,
             counts=self._counts(len(self._pending.names) + len(decided)),
@@ -284,6 +287,21 @@ class LaneReader:
             journal=self._journal.events,
         )
         return replace(view, attention=attention_of(view, self._paths))
+
+    def _parked(self, row: Row, stall_counts: dict[str, int]) -> Row:
+        """A stalled row with how often it stalled, and since when it waits for an answer."""
+        since = row.finished_at or self._parked_at.get(row.key)
+        if since is None:
+            question = read_object(self._paths.question(row.envelope_id)) or {}
+            since = from_iso(question.get("raised_at"))
+            if since is None:
+                result = read_object(self._paths.result(row.envelope_id)) or {}
+                since = from_iso(result.get("finished_at"))
+            if since is not None:
+                self._parked_at[row.key] = since
+        stalls = stall_counts.get(row.envelope_id, row.attempt)
+        same = stalls == row.stalls and since == row.finished_at
+        return row if same else replace(row, stalls=stalls, finished_at=since)
 
     # -- parts --------------------------------------------------------------------------------------
 
@@ -475,11 +493,6 @@ def _stall_counts(status: dict[str, Any]) -> dict[str, int]:
     if not isinstance(value, dict):
         return {}
     return {key: item for key, item in value.items() if isinstance(item, int) and not isinstance(item, bool)}
-
-
-def _with_stalls(row: Row, counts: dict[str, int]) -> Row:
-    stalls = counts.get(row.envelope_id, row.attempt)
-    return replace(row, stalls=stalls) if stalls != row.stalls else row
 
 
 def _lane_id(run_dir: RunDir) -> str:

@@ -105,7 +105,7 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
-            env=_detached_environment(),
+            env=detached_environment(),
             start_new_session=True,
         )
     finally:
@@ -135,7 +135,7 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
     )
 
 
-def _detached_environment() -> dict[str, str]:
+def detached_environment() -> dict[str, str]:
     """This process's environment; a runner started from inside a call must not end with that call."""
     environment = scrubbed_environment(os.environ)
     for key, value in os.environ.items():

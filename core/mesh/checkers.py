@@ -180,17 +180,18 @@ class Checkers:
             approved=approved,
             findings=findings,
         )
-        path = self._paths.checker / f"{self._progress.iteration:04d}-{done.slot}.json"
+        nth = f"-{self._progress.judged + 1}" if self._progress.judged else ""
+        path = self._paths.checker / f"{self._progress.iteration:04d}-{done.slot}{nth}.json"
         write_json(
             path, {"schema": FINDINGS, "loop_id": self._node.loop_id, "call": done.call_id, **value.as_json()}
         )
         self._progress.checker_files.append(relative(self._context.run_dir, path))
         said = "approved" if approved else "rejected"
-        self._progress.evidence.append(
+        self._progress.prove(
             worker_evidence(
                 self._context.run_dir,
                 done,
-                f"{done.slot} of iteration {self._progress.iteration} {said}",
+                f"{done.slot} of {self._progress.round} {said}",
                 artifact=path,
             )
         )

@@ -181,6 +181,18 @@ class Progress(BaseModel):
     changed_files: list[str] = []
     violations: list[str] = []
     started_at: int = 0
+    judged: int = 0
+    """How many of this iteration's competing candidates checkers refused."""
+
+    @property
+    def round(self) -> str:
+        """What proofs call the candidate at work."""
+        return f"iteration {self.iteration}" + (f", candidate {self.judged + 1}" if self.judged else "")
+
+    def prove(self, evidence: Evidence) -> None:
+        """Add evidence; that of a call which is looked at once more after a crash replaces the earlier."""
+        self.evidence = [item for item in self.evidence if item.call != evidence.call or item.call is None]
+        self.evidence.append(evidence)
 
 
 class _File(BaseModel):

@@ -103,7 +103,7 @@ class GateRunner:
         slot = f"gate-{label}{gate_id}"
         if not self._crew.takes_over(slot):
             # One that was ended by a stop may have left something.
-            self._worktrees.reset(candidate)
+            self._worktrees.ensure_at(candidate)
         task = Task(
             slot=slot,
             role="gate",
@@ -112,6 +112,7 @@ class GateRunner:
             environment={"MESHTUI_GATE": gate_id},
             timeout_seconds=spec.timeout_seconds,
         )
+        self._worktrees.clean_at = None
         finished = self._crew.run([task])[0]
         left = self._worktrees.reset(candidate)
         call = Call.attach(self._context.run_dir, finished.call_id)

@@ -117,7 +117,8 @@ class IntegrationRuntime:
     def _merge_loops(self) -> None:
         """One commit a loop, in the order of the plan; a failed attempt leaves no trace."""
         context, place = self._context, self._worktrees.main
-        self._worktrees.reset(context.base)
+        self._worktrees.ensure_at(context.base)
+        self._worktrees.clean_at = None
         attempts: dict[str, list[dict[str, Any]]] = {}
         applied: list[str] = []
         touched: dict[str, list[str]] = {}
@@ -167,6 +168,7 @@ class IntegrationRuntime:
                     f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}"
                 )
         head = Git(place).head_commit()
+        self._worktrees.clean_at = head
         self._progress.candidate = head
         change = diff(context.git, context.base, head)
         self._progress.changed_files = [item.path for item in change.files]
@@ -318,9 +320,7 @@ class IntegrationRuntime:
         if left:
             verdict = "reject"
             reasons = [*reasons, f"the arbiter changed {', '.join(item.path for item in left)[:300]}"]
-        self._progress.evidence.append(
-            worker_evidence(context.run_dir, done, f"the final arbiter said {verdict}")
-        )
+        self._progress.prove(worker_evidence(context.run_dir, done, f"the final arbiter said {verdict}"))
         self._worktrees.drop_copies(ARBITER_COPY)
         value = {
             "schema": ARBITER,

@@ -190,6 +190,7 @@ class LoopRuntime:
         """Of competing candidates let the next one be judged."""
         progress = self._progress
         rival = progress.rivals.pop(0)
+        progress.judged += 1
         self._checkpoints.log("loop_candidate_refused", "running", "; ".join(findings)[:500])
         self._makers.adopt(rival)
         self._change = self._worktrees.change_of(rival)

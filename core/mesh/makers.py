@@ -98,7 +98,7 @@ class Makers:
         progress.findings = []
         progress.violations = []
         progress.artifacts = []
-        progress.rivals = []
+        progress.rivals, progress.judged = [], 0
         for done in finished:
             self._record(done, said)
         if compete:
@@ -117,7 +117,8 @@ class Makers:
                 if not self._begun:
                     # A maker that was stopped may have left something.
                     self._worktrees.keep_unfinished(main, self._context.base)
-                self._worktrees.reset(start)
+                self._worktrees.ensure_at(start)
+            self._worktrees.clean_at = None
             return [main]
         return [
             self._worktrees.copy("maker", number, start, self._crew) for number in range(1, len(parts) + 1)
@@ -198,7 +199,7 @@ class Makers:
             progress.sessions[done.slot] = session
             progress.maker_sessions.append(session)
         claim = f"{done.slot} of iteration {progress.iteration} {'ended well' if done.ok else 'failed'}"
-        progress.evidence.append(worker_evidence(run_dir, done, claim, artifact=path))
+        progress.prove(worker_evidence(run_dir, done, claim, artifact=path))
         if not done.ok:
             progress.findings.append(f"{done.slot} failed: {error or f'exit {done.code}'}")
 
@@ -232,10 +233,19 @@ class Makers:
                 f"{who} made {path}, which some filesystems cannot tell from another path: rename it"
             )
 
+    def _keep_patch(self, change: Change, who: str = "") -> str:
+        """Write a change down as a patch; its file, relative to the run directory."""
+        name = f"{self._progress.iteration:04d}{'-' if who else ''}{who}.patch"
+        path = self._paths.patches / name
+        storage.make_dirs(path.parent)
+        storage.write_atomic(path, change.patch, durable=False)
+        return relative(self._context.run_dir, path)
+
     def _join(self, parts: Sequence[OwnerScope], places: Sequence[Path], start: str) -> str:
         """Put the makers' patches together in maker order; the commit of the whole."""
         progress, main = self._progress, self._worktrees.main
-        self._worktrees.reset(start)
+        self._worktrees.ensure_at(start)
+        self._worktrees.clean_at = None
         for number, (part, place) in enumerate(zip(parts, places, strict=True), 1):
             own = self._snapshot(place, start)
             self._note_lost(own, place, f"maker-{number}")
@@ -249,8 +259,10 @@ class Makers:
             result = apply_change(main, own.change, three_way=True)
             if not result.ok:
                 names = ", ".join(result.conflicts) or "its files"
+                kept = self._keep_patch(own.change, f"maker-{number}")
                 progress.findings.append(
-                    f"the patch of maker-{number} conflicts in {names}: {result.output[-500:].strip()}"
+                    f"the patch of maker-{number} conflicts in {names} (it is kept in {kept}): "
+                    f"{result.output[-500:].strip()}"
                 )
         return self._snapshot(main, self._context.base).commit
 
@@ -273,6 +285,7 @@ class Makers:
             change = self._worktrees.change_of(commit)
             bad = len(outside(change, self._node.owner_scope)) + len(lost) + (f"maker-{number}" in failed)
             trouble[commit] = lost + [text for text in before if text.startswith(f"maker-{number} ")]
+            self._keep_patch(change, f"candidate-{number}")
             self._worktrees.reset(commit)
             report = self._gates.run(
                 self._node.gates.local, commit, changed=change.paths, label=f"candidate-{number}-"
@@ -289,7 +302,7 @@ class Makers:
 
     def adopt(self, commit: str) -> None:
         """Make ``commit`` the loop's candidate and put its working copy and branch there."""
-        self._worktrees.reset(commit)
+        self._worktrees.ensure_at(commit)
         self._progress.candidate = commit
 
     def _candidate(self, commit: str) -> Change:
@@ -300,9 +313,7 @@ class Makers:
                 progress.violations.append(path)
                 progress.findings.append(f"violation: {path} is outside the loop's scope")
         self.adopt(commit)
-        patch = self._paths.patches / f"{progress.iteration:04d}.patch"
-        storage.make_dirs(patch.parent)
-        storage.write_atomic(patch, change.patch, durable=False)
+        patch = self._keep_patch(change)
         with self._context.files_lock:
             append_line(
                 self._context.paths.mutations,
@@ -322,7 +333,7 @@ class Makers:
                 "worker_ids": [f"{self._node.loop_id}-maker-{n + 1}" for n in range(progress.makers_used)],
                 "changed_files": [item.path for item in change.files],
                 "commit": commit,
-                "patch": relative(self._context.run_dir, patch),
+                "patch": patch,
                 "generated_at": iso(self._context.clock.now_ms()),
             },
             durable=False,

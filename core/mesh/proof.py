@@ -87,7 +87,7 @@ def loop_proof(
 
 
 def _last_checkers(progress: Progress) -> list[Evidence]:
-    mark = f" of iteration {progress.iteration} "
+    mark = f" of {progress.round} "
     return [item for item in progress.evidence if item.claim.startswith("checker-") and mark in item.claim]
 
 

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from meshtui.core.calls import Call
 from meshtui.core.errors import InvalidInput, MeshtuiError, NotFound
 from meshtui.core.mesh.files import load_plan, read_json, sha256_of
+from meshtui.core.mesh.gates_config import BUILTIN
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.models.mesh import Node, OwnerScope, Plan
 from meshtui.core.run_dir import RunDir
@@ -66,9 +67,10 @@ class Verifier:
             if required:
                 raise NotFound(f"loop {loop_id} has no proof yet: it has not ended")
             return self.checks
-        for item in proof.get("evidence") or []:
-            if isinstance(item, dict):
-                self._evidence(loop_id, item)
+        evidence = [item for item in proof.get("evidence") or [] if isinstance(item, dict)]
+        for item in evidence:
+            self._evidence(loop_id, item)
+        self._gates(loop_id, proof, {str(item.get("claim")) for item in evidence})
         self._commits(node, proof)
         self._consistency(loop_id, proof)
         return self.checks
@@ -110,6 +112,9 @@ class Verifier:
 
     def _exit_code(self, subject: str, claim: str, item: Mapping[str, Any], log: str) -> None:
         call_id, code = item.get("call"), item.get("exit_code")
+        if claim.startswith("gate ") and claim.endswith(" passed") and code != 0:
+            self._add(subject, claim, False, f"its command ended with {code}")
+            return
         if not isinstance(call_id, str):
             self._add(subject, claim, True, f"log {log} is as it was")
             return
@@ -129,6 +134,14 @@ class Verifier:
         root = self._run_dir.root.resolve()
         path = (root / name).resolve()
         return path if path.is_relative_to(root) else None
+
+    def _gates(self, subject: str, proof: Mapping[str, Any], claims: set[str]) -> None:
+        """Gates that the proof says passed have to say so in their evidence."""
+        for gate in (proof.get("gate_result") or {}).get("passed_gates") or []:
+            if f"gate {gate} passed" not in claims:
+                builtin = str(gate) in BUILTIN
+                why = "meshtui answered it itself" if builtin else "the proof names no evidence"
+                self._claimed(subject, f"gate {gate} passed", why)
 
     # -- commits ------------------------------------------------------------------------------------
 

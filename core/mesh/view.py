@@ -15,7 +15,9 @@ from meshtui.core.clock import Clock, SystemClock, from_iso
 from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
-from meshtui.core.models.mesh import is_mesh_id
+from meshtui.core.mesh.places import mission_places
+from meshtui.core.mesh.runlog import RunLog, read_run_log
+from meshtui.core.models.mesh import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
 
@@ -46,6 +48,8 @@ class LoopRow:
     checkers: int = 0
     active_workers: tuple[str, ...] = ()
     """The worker slots at work, e.g. ``maker-1``."""
+    workers_used: int = 0
+    """Makers and checkers that were at work so far."""
     gates_selected: tuple[str, ...] = ()
     gates_passed: tuple[str, ...] = ()
     gates_failed: tuple[str, ...] = ()
@@ -58,6 +62,9 @@ class LoopRow:
     worktree: str | None = None
     branch: str | None = None
     started_at: int | None = None
+    ended_at: int | None = None
+    marks: tuple[tuple[int, str], ...] = ()
+    """When which phase began, as the run log has it, oldest first."""
     updated_at: int | None = None
     candidate: str | None = None
 
@@ -65,6 +72,21 @@ class LoopRow:
     def key(self) -> str:
         """Unique in a run directory."""
         return f"{self.mission_id}/{self.loop_id}"
+
+    @property
+    def ended(self) -> bool:
+        """Whether it does nothing more by itself."""
+        return self.status in ENDED
+
+    def elapsed(self, now: int) -> int | None:
+        """How long it took, or takes until ``now``; ``None`` before it started."""
+        if self.started_at is None:
+            wall = self.budget_used.get("wall_ms")
+            return wall if isinstance(wall, int) and self.ended and wall else None
+        if self.status == "running":
+            return max(0, now - self.started_at)
+        end = self.ended_at or self.updated_at
+        return max(0, end - self.started_at) if end is not None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +112,11 @@ class MissionView:
     def ok(self) -> bool | None:
         """What the graph proof says, ``None`` while there is none."""
         return None if self.graph_proof is None else bool(self.graph_proof.get("ok"))
+
+    @property
+    def done(self) -> int:
+        """How many loops are complete."""
+        return sum(1 for loop in self.loops if loop.status == "completed")
 
     @property
     def state(self) -> str:
@@ -138,6 +165,7 @@ class MissionReader:
         self._plan = _File(paths.plan)
         self._proof = _File(paths.graph_proof)
         self._loops: dict[str, tuple[_File, _File, _File]] = {}
+        self._logs: dict[str, tuple[tuple[int, int], RunLog]] = {}
 
     def refresh(self) -> MissionView:
         """The mission as it is now."""
@@ -178,6 +206,24 @@ class MissionReader:
             else (),
         )
 
+    def _lives(self, call: object) -> bool:
+        """Whether a call is at work; one that ended stays named until its phase is over."""
+        folder = self.paths.root.parents[2] / "calls" / Path(str(call)).name
+        return folder.is_dir() and not (folder / "exit.json").exists()
+
+    def _log(self, loop_id: str) -> RunLog:
+        """The loop's run log, read again only when it grew."""
+        path = self.paths.loop(loop_id).log
+        try:
+            state = os.stat(path)
+        except OSError:
+            return RunLog()
+        mark = (state.st_size, state.st_mtime_ns)
+        known = self._logs.get(loop_id)
+        if known is None or known[0] != mark:
+            known = self._logs[loop_id] = (mark, read_run_log(path))
+        return known[1]
+
     def _row(self, node: dict[str, Any]) -> LoopRow:
         loop_id = str(node["loop_id"])
         paths = self.paths.loop(loop_id)
@@ -188,7 +234,8 @@ class MissionReader:
         checkpoint = files[1].refresh() or {}
         proof = files[2].refresh() or {}
         status = str(state.get("status") or "planned")
-        ended = status in ("completed", "blocked", "failed", "handoff", "cancelled")
+        ended = status in ENDED
+        log = self._log(loop_id)
         mine = checkpoint.get("meshtui")
         progress: dict[str, Any] = mine if isinstance(mine, dict) else {}
         gates = _dict(proof.get("gate_result")) if ended else {}
@@ -216,7 +263,8 @@ class MissionReader:
             dependencies=_texts(node.get("dependencies")),
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
-            active_workers=tuple(sorted(calls)),
+            active_workers=tuple(sorted(slot for slot, call in calls.items() if self._lives(call))),
+            workers_used=_workers(progress, proof),
             gates_selected=_selected(node),
             gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
             gates_failed=_texts(gates.get("failed_gates") if ended else progress.get("failed")),
@@ -228,7 +276,9 @@ class MissionReader:
             handoff_reason=_text(_dict(state.get("handoff")).get("reason")),
             worktree=_text(_dict(proof.get("worktree")).get("path")),
             branch=_text(acting.get("branch")),
-            started_at=_int(progress.get("started_at")) or None,
+            started_at=log.started_at or _int(progress.get("started_at")) or None,
+            ended_at=log.ended_at if ended else None,
+            marks=log.marks,
             updated_at=from_iso(state.get("updated_at")),
             candidate=_text(progress.get("candidate")) or _text(proof.get("head_commit")),
         )
@@ -244,38 +294,11 @@ class MissionsReader:
 
     def refresh(self) -> tuple[MissionView, ...]:
         """The missions as they are now, newest last."""
-        found = mission_folders(self._root)
         self._readers = {
-            folder: self._readers.get(folder) or MissionReader(MissionPaths(folder, name), clock=self._clock)
-            for folder, name in found
+            paths.root: self._readers.get(paths.root) or MissionReader(paths, clock=self._clock)
+            for paths in mission_places(RunDir(self._root))
         }
         return tuple(reader.refresh() for reader in self._readers.values())
-
-
-def mission_folders(root: Path) -> list[tuple[Path, str]]:
-    """The ``loops`` folders below ``root`` with their missions' ids, oldest plan first."""
-    candidates: list[tuple[Path, str]] = []
-    if (root / "loops" / "loop-plan.json").is_file():
-        candidates.append((root / "loops", _mission_name(root)))
-    for folder in (RunDir(root).missions, root / ".sneakoscope" / "missions"):
-        try:
-            names = [entry.name for entry in os.scandir(folder) if is_mesh_id(entry.name)]
-        except OSError:
-            continue
-        candidates += [(folder / name / "loops", name) for name in names]
-    found = []
-    for folder, name in candidates:
-        try:
-            found.append((os.stat(folder / "loop-plan.json").st_mtime_ns, name, folder))
-        except OSError:
-            continue
-    return [(folder, name) for _, name, folder in sorted(found)]
-
-
-def _mission_name(root: Path) -> str:
-    plan = read_object(root / "loops" / "loop-plan.json") or {}
-    name = plan.get("mission_id")
-    return name if isinstance(name, str) and is_mesh_id(name) else root.name
 
 
 def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]:
@@ -301,10 +324,11 @@ def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]
 def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attention]:
     """What of one loop needs the operator; one that only waits for another loop is not listed."""
     name = quote(view.mission_id)
-    proof = Exit("proof", f"meshtui proof {name} {quote(loop.loop_id)} {where}", "proof")
+    subject = quote(f"{view.mission_id}/{loop.loop_id}")
+    log = Exit("log", f"meshtui logs {subject} {where}", "log")
     # Another tool's mission names no repository and cannot be resumed from here.
     ours = view.repo is not None
-    again = (Exit("resume", f"meshtui resume {name} {where}", "resume"), proof) if ours else (proof,)
+    again = (log, Exit("resume", f"meshtui resume {name} {where}", "resume")) if ours else (log,)
     if loop.status == "handoff":
         target = name if loop.loop_id == view.integration_loop_id else f"{name}/{quote(loop.loop_id)}"
         verdicts = (
@@ -312,9 +336,9 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
             Exit("reject", f"meshtui answer {target} --reject --reason … {where}", "reject"),
         )
         why = loop.handoff_reason or "; ".join(loop.blockers[:3]) or "a person decides"
-        return [_item("handoff", loop, why, verdicts if ours else (proof,))]
+        return [_item("handoff", loop, why, verdicts if ours else (log,))]
     left = [text for text in loop.blockers if text.startswith(SURVIVOR)]
-    found = [_item("survivor", loop, "; ".join(left), (proof,))] if left else []
+    found = [_item("survivor", loop, "; ".join(left), (log,))] if left else []
     own = [text for text in loop.blockers if not text.startswith((DEPENDENCY, SURVIVOR))]
     if loop.status not in ("blocked", "failed") or (loop.blockers and not own):
         return found
@@ -333,6 +357,13 @@ def _item(kind: AttentionKind, loop: LoopRow, text: str, exits: tuple[Exit, ...]
         exits=exits,
         key=loop.key,
     )
+
+
+def _workers(progress: dict[str, Any], proof: dict[str, Any]) -> int:
+    if progress:
+        return _int(progress.get("makers_used")) + _int(progress.get("checkers_used"))
+    results = (_dict(proof.get(name)) for name in ("maker_result", "checker_result"))
+    return sum(_int(result.get("worker_count")) for result in results)
 
 
 def _selected(node: dict[str, Any]) -> tuple[str, ...]:

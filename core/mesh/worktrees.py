@@ -30,6 +30,8 @@ class LoopWorktrees:
         self.main: Path = context.worktrees / node.loop_id
         """The loop's own working copy."""
         self.made = self.main.is_dir()
+        self.clean_at: str | None = None
+        """The commit at which the loop's own working copy is known to stand, nothing more and nothing less."""
 
     def prepare(self, crew: Crew) -> None:
         """Make the loop's working copy at its candidate or the base, and set it up once."""
@@ -37,7 +39,10 @@ class LoopWorktrees:
             self._own_branch()
             self._forget_setup(self.main)
             storage.make_dirs(self.main.parent)
-            trees.add(self._context.git, self.main, commit=self._context.base, branch=self.branch, reuse=True)
+            made = trees.add(
+                self._context.git, self.main, commit=self._context.base, branch=self.branch, reuse=True
+            )
+            self.clean_at = made.commit
         self.made = True
         write_json(
             self._context.paths.loop(self._node.loop_id).worktree,
@@ -54,7 +59,8 @@ class LoopWorktrees:
             },
             durable=False,
         )
-        self.set_up(self.main, crew, "setup")
+        if self.set_up(self.main, crew, "setup"):
+            self.clean_at = None
 
     def _own_branch(self) -> None:
         """Refuse a branch of the loop's name that this mission did not make."""
@@ -85,7 +91,14 @@ class LoopWorktrees:
 
     def reset(self, commit: str) -> list[str]:
         """Put the loop's own working copy and branch exactly at ``commit``; what was removed."""
-        return reset_to(self.main, commit, branch=self.branch)
+        left = reset_to(self.main, commit, branch=self.branch)
+        self.clean_at = commit
+        return left
+
+    def ensure_at(self, commit: str) -> None:
+        """:meth:`reset`, unless nothing was run there since it came to stand at ``commit``."""
+        if self.clean_at != commit:
+            self.reset(commit)
 
     def copy(self, kind: str, number: int, commit: str, crew: Crew) -> Path:
         """The working copy of maker or checker ``number``, set up and standing at ``commit``.
@@ -180,7 +193,9 @@ class LoopWorktrees:
 
     def _remove(self, place: Path, *, worked: bool) -> list[str]:
         kept = []
-        if worked and (place == self.main or place.name.startswith(f"{self._node.loop_id}.maker-")):
+        # Once the makers' phase is over their copies hold nothing that is not in the candidate.
+        open_ = self._progress.phase == "maker" and place.name.startswith(f"{self._node.loop_id}.maker-")
+        if worked and (place == self.main or open_):
             branch = self.keep_unfinished(place, self._context.base)
             if branch is not None:
                 kept.append(f"branch {branch}: what was unfinished in {place.name}")

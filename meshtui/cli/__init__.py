@@ -6,7 +6,6 @@ loop does not pay for the console.
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 
@@ -22,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; the exit code."""
-    from meshtui.cli.output import flush
+    from meshtui.cli.output import flush, lose_stdout
     from meshtui.cli.root import root
 
     try:
@@ -45,7 +44,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:
         # The reader of our output left; nothing more can be said to it, not even at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        lose_stdout()
         return 0
     except OSError as error:
         subject = f"{error.filename}: " if error.filename else ""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
-from meshtui.cli.options import existing, has_terminal
+from meshtui.cli.options import existing
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.clock import Clock, ManualClock, SystemClock, from_iso
 from meshtui.core.errors import InvalidInput
@@ -62,10 +62,8 @@ def _write_picture(
     from meshtui.core import storage
     from meshtui.core.snapshot import kind_of_directory
 
-    if kind_of_directory(root) != "lane":
-        raise InvalidInput(
-            f"{root}: only lanes can be drawn in this version; use --json, or name a lane's folder"
-        )
+    if kind_of_directory(root) == "fleet":
+        raise InvalidInput(f"{root} holds several lanes; use --json, or name one of them")
     if no_color:
         os.environ["NO_COLOR"] = "1"
     from meshtui.headless import SCREENS, render_svg
@@ -80,26 +78,15 @@ def _write_picture(
 
 def open_console(roots: Sequence[Path], *, read_only: bool, no_color: bool, work: bool = False) -> int:
     """Open the console, with ``work`` together with a runner behind it; its exit code."""
-    if not (has_terminal() and sys.stdout is not None and sys.stdout.isatty()):
-        raise InvalidInput(
-            "the console needs a terminal; without one use --headless (with --screenshot F.svg or --json)"
-        )
-    if os.environ.get("TERM", "dumb") in ("", "dumb", "unknown"):
-        raise InvalidInput("this terminal (TERM=dumb) cannot show the console; use --headless")
+    from meshtui.console import require_terminal, run_console
     from meshtui.core.snapshot import kind_of_directory, lanes_in
 
-    root = _one(roots)
-    run_dir = existing(root)
+    require_terminal(roots[0])
+    run_dir = existing(_one(roots))
     if kind_of_directory(run_dir.root) == "fleet":
         lanes = ", ".join(path.name for path in lanes_in(run_dir.root))
         raise InvalidInput(f"{run_dir.root} holds several lanes ({lanes}); name one of them with --run-dir")
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
-    from meshtui.app import MeshtuiApp
-    from meshtui.bridge import LaneEngine
-
-    app = MeshtuiApp(run_dir, engine=LaneEngine(run_dir), read_only=read_only, work=work)
-    return app.run() or 0
+    return run_console(run_dir.root, read_only=read_only, no_color=no_color, work=work)
 
 
 def _one(roots: Sequence[Path]) -> Path:

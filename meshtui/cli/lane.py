@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from meshtui.cli.options import has_terminal, json_option, run_dir_option
-from meshtui.cli.output import flush, print_json, print_line, warn
+from meshtui.cli.output import flush, lose_stdout, print_json, print_line, warn
 
 BY_SIGNAL = 130
 
@@ -116,5 +116,10 @@ def _say(event: str, subject: str, data: dict[str, Any]) -> None:
         for key in ("attempt", "error", "cause", "reason", "handoff_status", "state")
         if data.get(key)
     ]
-    print_line(f"{event} {subject}" + (f": {', '.join(words)}" if words else ""))
-    flush()
+    try:
+        print_line(f"{event} {subject}" + (f": {', '.join(words)}" if words else ""))
+        flush()
+    except OSError as error:
+        # Who listened has left, or the disk under it is full: the work goes on all the same.
+        lose_stdout()
+        warn([f"standard output cannot be written ({error.strerror}); the runner goes on without it"])

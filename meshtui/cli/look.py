@@ -12,6 +12,7 @@ from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import plain, print_json, print_line
 from meshtui.core.clock import SystemClock, iso
 from meshtui.core.errors import NotFound
+from meshtui.core.run_dir import RunDir
 
 FOLLOW_SECONDS = 0.1
 
@@ -129,7 +130,7 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
 @click.option("--tail", type=click.IntRange(min=1), help="Only the last lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the call ends.")
 def logs(run_dir: Path, as_json: bool, subject: str, error_log: bool, tail: int | None, follow: bool) -> None:
-    """What the last call of an envelope wrote."""
+    """What the last call of an envelope, a loop (LOOP or MISSION/LOOP) or the call of that name wrote."""
     from meshtui.core.calls import Call, OutputFollower
 
     run = existing(run_dir)
@@ -179,6 +180,8 @@ def _last_call(run_dir: Path, subject: str) -> str:
 
     run = existing(run_dir)
     found = Queue(run.lane, SystemClock()).find(subject)
+    if found is None and (call := _loop_call(run, subject)) is not None:
+        return call
     if found is None:
         raise NotFound(f"no envelope {subject!r} in {run.root}; see: meshtui status")
     result = read_object(run.lane.result(subject)) or {}
@@ -186,3 +189,23 @@ def _last_call(run_dir: Path, subject: str) -> str:
         if isinstance(call, str):
             return call
     raise NotFound(f"envelope {subject!r} has not run, or its call was pruned: there is no log")
+
+
+def _loop_call(run: RunDir, subject: str) -> str | None:
+    """The call a loop started last, or ``subject`` itself where it is a call."""
+    from meshtui.core.mesh.files import read_lines
+    from meshtui.core.mesh.places import mission_places
+
+    if "/" not in subject and (run.calls / subject / "call.json").is_file():
+        return subject
+    mission, _, loop = subject.rpartition("/")
+    for paths in reversed(mission_places(run)):
+        if mission and paths.mission_id != mission:
+            continue
+        lines = [line for line in read_lines(paths.handles) if line.get("loop_id") == loop]
+        calls = [str(line["call"]) for line in lines if line.get("event") == "started" and "call" in line]
+        if calls:
+            return calls[-1]
+        if paths.loop(loop).state.exists():
+            raise NotFound(f"loop {loop} of mission {paths.mission_id} has started no call yet")
+    return None

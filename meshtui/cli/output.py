@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterable
@@ -54,10 +55,21 @@ def print_text(text: str) -> None:
 def warn(lines: Iterable[str]) -> None:
     """Print warnings on stderr."""
     for line in lines:
-        print(f"meshtui: warning: {plain_line(line)}", file=sys.stderr)
+        try:
+            print(f"meshtui: warning: {plain_line(line)}", file=sys.stderr, flush=True)
+        except OSError:
+            # Nobody reads warnings there: not a reason to leave work undone.
+            return
 
 
 def flush() -> None:
     """Let whoever reads see what was printed so far."""
     if sys.stdout is not None:
         sys.stdout.flush()
+
+
+def lose_stdout() -> None:
+    """Throw away what is printed from now on, and what is still waiting to be written."""
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)

@@ -19,6 +19,8 @@ from meshtui.widgets.table import QueueTable
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from meshtui.widgets.pane import PartsPane
+
     _Base = Screen[None]
 else:
     _Base = object
@@ -45,6 +47,17 @@ class LaneActions(_Base):
     def row(self) -> Row | None:
         """The selected record."""
         raise NotImplementedError
+
+    if TYPE_CHECKING:
+
+        @property
+        def pane(self) -> PartsPane: ...
+
+        def take_mission_exit(self, item: Attention, way: Exit) -> None: ...
+
+        def open_details(self) -> None: ...
+
+        def focus_list(self) -> None: ...
 
     @property
     def situation(self) -> Situation:
@@ -172,6 +185,11 @@ class LaneActions(_Base):
             self._operate(lambda lane: lane.requeue(row.envelope_id), receipts.requeued)
 
     def action_copy(self) -> None:
+        now = self.situation
+        if now.side == "loops" and now.loop is not None:
+            self.app.copy_to_clipboard(now.loop.key)
+            self.tell(f"Copied {now.loop.key}")
+            return
         row = self.row
         if row is None:
             self.tell("Nothing is selected", "warning")
@@ -230,6 +248,9 @@ class LaneActions(_Base):
         if way.action == "log":
             self._show_log(item)
             return
+        if way.action in ("resume", "approve", "reject") and not self.situation.read_only:
+            self.take_mission_exit(item, way)
+            return
         if self.situation.read_only:
             self.tell("This console is read-only", "warning")
             return
@@ -279,6 +300,10 @@ class LaneActions(_Base):
         if not self.show_key(item.key):
             self.tell(f"{item.subject} is not listed any more", "warning")
             return
+        if self.situation.side == "loops":
+            self.pane.choose("gates" if item.text.startswith("gate") else "log")
+            self.open_details()
+            return
         self.query_one(DetailPane).choose("output")
         self.query_one(QueueTable).action_open()
 
@@ -305,7 +330,7 @@ class LaneActions(_Base):
         self.show_section(listed[(listed.index(self.section) + by) % len(listed)])
 
     def action_detail(self, by: int) -> None:
-        self.query_one(DetailPane).step(by)
+        self.pane.step(by)
 
     def action_filter(self) -> None:
         field = self.query_one("#filter", Input)
@@ -314,9 +339,9 @@ class LaneActions(_Base):
 
     def action_back(self) -> None:
         table, field = self.query_one(QueueTable), self.query_one("#filter", Input)
-        if self.has_class("-detail-open"):
+        if self.has_class("-detail-open") or self.situation.side == "loops":
             self.remove_class("-detail-open")
-            table.focus()
+            self.focus_list()
         elif field.display:
             field.value = ""
             field.display = False
@@ -337,7 +362,7 @@ class LaneActions(_Base):
 
     def action_quit(self) -> None:
         bridge = self.bridge
-        if bridge is None or not bridge.runner_alive:
+        if bridge is None or not bridge.busy:
             self._app.leave()
             return
         from meshtui.screens.leave import Leave, Leaving
@@ -351,7 +376,8 @@ class LaneActions(_Base):
                 )
 
         active = self.view.active[0] if self.view is not None and self.view.active else None
-        self.app.push_screen(Leave(active), decided)
+        lane = bridge.runner_alive
+        self.app.push_screen(Leave(active if lane else None, lane, bridge.missions_alive), decided)
 
     def _left(self, ended: bool, text: str) -> None:
         if ended:

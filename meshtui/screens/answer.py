@@ -13,9 +13,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
+from meshtui.core.lane.attention import span
 from meshtui.core.view import Attention, Row
 from meshtui.screens.confirm import choice
-from meshtui.text import clean, duration, moment
+from meshtui.text import clean, moment
 from meshtui.theme import MODALS
 from meshtui.widgets.describe import spoken
 
@@ -69,8 +70,9 @@ class AnswerForm(ModalScreen[Answer]):
                 yield Static("", id="engine-error", classes="error")
             with Horizontal(classes="field"):
                 yield Static("seconds", classes="label")
-                budget = f"{self.row.budget_seconds:g}" if self.row.budget_seconds else "as before"
-                yield Input(placeholder=budget, id="seconds", compact=True)
+                # What stalled twice at its deadline needs a longer one.
+                longer = f"{self.row.budget_seconds * 2:g}" if self.row.budget_seconds else ""
+                yield Input(longer, placeholder="as before", id="seconds", compact=True)
                 yield Static("", id="seconds-error", classes="error")
             with Horizontal(classes="buttons"):
                 yield choice("Leave it", "esc", "leave")
@@ -89,7 +91,7 @@ class AnswerForm(ModalScreen[Answer]):
             f"\n{attempts} attempts" if not isinstance(attempts, list) else f"\n{len(attempts)} attempts"
         )
         if row.budget_seconds:
-            parts.append(f", {duration(round(row.budget_seconds * 1000))} each")
+            parts.append(f", {span(row.budget_seconds)} each")
         if row.finished_at is not None:
             parts.append(f", parked {moment(row.finished_at)}")
         if question.get("evidence"):

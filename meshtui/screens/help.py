@@ -12,7 +12,7 @@ from textual.content import Content
 from textual.screen import ModalScreen
 
 from meshtui.commands import COMMANDS, Command
-from meshtui.status import LANE_STATES, SECTION_MARKS
+from meshtui.status import LANE_STATES, LOOP_MARKS, SECTION_MARKS
 from meshtui.text import fit, wrap
 from meshtui.theme import MODALS
 from meshtui.widgets.paint import LOOK_CLASSES, Span
@@ -36,6 +36,16 @@ def keys_of(command: Command) -> str:
     )
 
 
+def shared(command: Command) -> bool:
+    """Whether one of its keys means something else in the other list."""
+    mine = set(command.key.split(","))
+    return any(
+        one.side not in (None, command.side) and mine & set(one.key.split(","))
+        for one in COMMANDS
+        if one.scope == command.scope
+    )
+
+
 def help_items(width: int) -> list[Item]:
     """The help text, group by group."""
     items: list[Item] = []
@@ -47,6 +57,8 @@ def help_items(width: int) -> list[Item]:
             if command.group != group or (command.action.startswith("exit(") and command.action != "exit(1)"):
                 continue
             keys, text = keys_of(command), command.tooltip
+            if command.side is not None and shared(command):
+                text = f"{text} (in the {command.side})"
             if command.action == "exit(1)":
                 keys, text = "1…9", "Take that exit of the selected item"
             label = 12
@@ -55,15 +67,9 @@ def help_items(width: int) -> list[Item]:
                     Raw((("  ", "text"), (fit(keys, label - 1), "key"), (" ", "text"), (piece, "text")))
                 )
                 keys = ""
-    items += [
-        Raw(()),
-        Head("Details", "strong"),
-        Raw(
-            (("  tab", "key"), ("           goes from the list to the details and to what needs you", "text"))
-        ),
-    ]
     items += [Raw(()), Head("Signs", "strong"), *_signs("lane", list(LANE_STATES.values()), width)]
-    return [*items, *_signs("records", list(SECTION_MARKS.values()), width)]
+    items += _signs("records", list(SECTION_MARKS.values()), width)
+    return [*items, *_signs("loops", list(LOOP_MARKS.values()), width)]
 
 
 def _signs(label: str, marks: list[tuple[str, str, str]], width: int) -> list[Item]:

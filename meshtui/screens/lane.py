@@ -13,17 +13,28 @@ from textual.screen import Screen
 from textual.widgets import Input
 
 from meshtui.bridge import Bridge, Severity
-from meshtui.commands import BY_ACTION, Situation, bindings
+from meshtui.commands import BY_ACTION, Side, Situation, bindings
 from meshtui.core.view import SECTIONS, LaneView, Row, Section
-from meshtui.messages import DetailRead, ModeChanged, OutputRead, RunnerChanged, Told, ViewChanged
+from meshtui.messages import (
+    DetailRead,
+    MissionsRunning,
+    ModeChanged,
+    OutputRead,
+    RunnerChanged,
+    Told,
+    ViewChanged,
+)
 from meshtui.screens.actions import LaneActions
+from meshtui.screens.loops import LoopsSide
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.journal import JournalLine, Note
 from meshtui.widgets.key_bar import KeyBar
+from meshtui.widgets.listing import ListTable
 from meshtui.widgets.paint import LOOK_CLASSES, now_of
+from meshtui.widgets.pane import PartsPane
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
 from meshtui.widgets.tabs import TabLine, TabSpec
@@ -32,8 +43,8 @@ ALARMING = ("failed", "stalled", "quarantined")
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
-class LaneScreen(LaneActions, Screen[None]):
-    """Draws the newest view; the actions are in :class:`LaneActions`."""
+class LaneScreen(LaneActions, LoopsSide, Screen[None]):
+    """Draws the newest view; the actions are in :class:`LaneActions`, the loops in :class:`LoopsSide`."""
 
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
@@ -46,6 +57,8 @@ class LaneScreen(LaneActions, Screen[None]):
         self.bridge: Bridge | None = None
         self.runner_here = False
         self.section: Section = "pending"
+        self.side: Side = "queue"
+        self.missions_here: tuple[str, ...] = ()
         self._first = True
         self._warned: set[str] = set()
 
@@ -53,10 +66,12 @@ class LaneScreen(LaneActions, Screen[None]):
         yield StatusLine(id="status")
         yield NeedsYou(id="attention")
         with Horizontal(id="body"):
-            with Vertical(id="queue"):
-                yield TabLine(id="sections")
-                yield Input(placeholder="filter", id="filter", compact=True)
-                yield QueueTable(id="table")
+            with Vertical(id="lists"):
+                yield Vertical(id="loops")
+                with Vertical(id="queue"):
+                    yield TabLine(id="sections")
+                    yield Input(placeholder="filter", id="filter", compact=True)
+                    yield QueueTable(id="table")
             yield DetailPane(id="detail")
         yield JournalLine(id="journal")
         yield KeyBar(id="keys")
@@ -64,6 +79,7 @@ class LaneScreen(LaneActions, Screen[None]):
     def on_mount(self) -> None:
         self.query_one("#queue").border_title = "Queue"
         self.query_one("#filter").display = False
+        self.query_one("#loops").display = False
         self.set_interval(1.0, self.tick, name="tick")
         self.draw()
 
@@ -78,6 +94,10 @@ class LaneScreen(LaneActions, Screen[None]):
             attention=self.query_one(NeedsYou).selected,
             runner_here=self.runner_here,
             read_only=self.read_only,
+            side=self.side,
+            loop=self.loop,
+            mission=self.mission,
+            missions_here=self.missions_here,
         )
 
     @property
@@ -97,6 +117,7 @@ class LaneScreen(LaneActions, Screen[None]):
             rows = view.rows(self.section) if view is not None else ()
             self.query_one(QueueTable).show(self.section, rows, hint=self._hint())
             self.query_one("#sections", TabLine).show(self._tabs(), self.section)
+            self.draw_loops()
             self.query_one(JournalLine).show(view)
             self.draw_keys()
 
@@ -106,6 +127,8 @@ class LaneScreen(LaneActions, Screen[None]):
         labels = {"runner": "stop runner" if self._runner_alive() else "start runner"}
         if self.view is not None and self.view.state == "paused":
             labels["pause"] = "continue"
+        if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
+            labels["resume_mission"] = "start"
         self.query_one(KeyBar).show(situation, labels)
 
     def _runner_alive(self) -> bool:
@@ -116,7 +139,7 @@ class LaneScreen(LaneActions, Screen[None]):
         if view is None:
             return "Reading the run directory…"
         if not view.exists:
-            return "No lane here yet. e enqueues its first envelope."
+            return "No lane here yet. e enqueues its first envelope, n plans a mission."
         if not view.complete and not view.rows(self.section):
             return "Reading…"
         return None
@@ -140,6 +163,7 @@ class LaneScreen(LaneActions, Screen[None]):
         self.query_one(NeedsYou).repaint()
         self.query_one(QueueTable).repaint()
         self.query_one(DetailPane).tick()
+        self.tick_loops()
 
     def show_section(self, section: Section) -> None:
         """Show another list."""
@@ -148,7 +172,10 @@ class LaneScreen(LaneActions, Screen[None]):
             self.draw()
 
     def inspect(self) -> None:
-        """Have the files of the selected record read."""
+        """Have the files of what is selected read."""
+        if self.side == "loops":
+            self.inspect_loop()
+            return
         pane, row = self.query_one(DetailPane), self.row
         if self.bridge is not None:
             self.bridge.inspect(row.key if row is not None else None, output=pane.part == "output")
@@ -171,6 +198,11 @@ class LaneScreen(LaneActions, Screen[None]):
     @on(RunnerChanged)
     def _take_runner(self, message: RunnerChanged) -> None:
         self.runner_here = message.alive
+        self.draw_keys()
+
+    @on(MissionsRunning)
+    def _take_missions(self, message: MissionsRunning) -> None:
+        self.missions_here = message.ids
         self.draw_keys()
 
     @on(DetailRead)
@@ -199,19 +231,25 @@ class LaneScreen(LaneActions, Screen[None]):
     @on(QueueTable.Highlighted)
     def _selected(self, message: QueueTable.Highlighted) -> None:
         self.query_one(DetailPane).show_row(message.row)
-        self.inspect()
+        if self.side == "queue":
+            self.inspect()
         self.draw_keys()
 
     @on(QueueTable.Opened)
     def _opened(self, message: QueueTable.Opened) -> None:
         if message.row.section == "active":
             self.query_one(DetailPane).choose("output")
-        self.add_class("-detail-open")
-        self.query_one("#prose").focus()
+        self.open_details()
 
-    @on(DetailPane.PartChosen)
-    def _part_chosen(self, _message: DetailPane.PartChosen) -> None:
-        self.inspect()
+    def open_details(self) -> None:
+        """Go to the details of what is selected; where there is little room they open over the lists."""
+        self.add_class("-detail-open")
+        self.pane.prose.focus()
+
+    @on(PartsPane.PartChosen)
+    def _part_chosen(self, message: PartsPane.PartChosen) -> None:
+        if message.pane is self.pane:
+            self.inspect()
 
     @on(TabLine.Chosen, "#sections")
     def _section_chosen(self, message: TabLine.Chosen) -> None:
@@ -231,8 +269,11 @@ class LaneScreen(LaneActions, Screen[None]):
         """Go to the list that holds the record ``key`` and select it."""
         if self.view is None or key is None:
             return False
+        if self.show_loop(key):
+            return True
         for section in SECTIONS:
             if any(row.key == key for row in self.view.rows(section)):
+                self.look_at("queue")
                 self.show_section(section)
                 return self.query_one(QueueTable).select(key)
         return False
@@ -250,8 +291,15 @@ class LaneScreen(LaneActions, Screen[None]):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         # Narrow: the list is the way back from the details.
-        if isinstance(self.focused, QueueTable):
+        if isinstance(self.focused, ListTable):
             self.remove_class("-detail-open")
+            self.look_at("queue" if isinstance(self.focused, QueueTable) else "loops")
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key means this action: some mean another in each of the two lists."""
+        name = f"{action}({parameters[0]})" if parameters else action
+        command = BY_ACTION.get(name)
+        return command is None or command.side in (None, self.side)
 
     def tooltip_of(self, action: str) -> Content:
         """The tooltip of an action, as text."""

@@ -12,6 +12,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
 from meshtui.core.view import Row
+from meshtui.receipts import names
 from meshtui.screens.confirm import Question, choice
 from meshtui.theme import MODALS
 
@@ -24,14 +25,21 @@ class Leave(Question):
         Binding("o", "choose('hand over')", "Hand over", show=False, id="leave.hand_over"),
     ]
 
-    def __init__(self, active: Row | None) -> None:
-        stopping = "Stop ends the runner; what is pending waits."
-        if active is not None:
-            stopping = f"Stop ends {active.title} now and puts it back at the head: the work of this attempt is lost."
-        super().__init__(
-            "A runner lives in this console",
-            f"{stopping} Hand over starts a detached runner, which adopts the running call and carries on.",
-        )
+    def __init__(self, active: Row | None, lane: bool = True, missions: tuple[str, ...] = ()) -> None:
+        parts = []
+        if lane:
+            stopping = "Stop ends the runner; what is pending waits."
+            if active is not None:
+                stopping = f"Stop ends {active.title} now and puts it back at the head: the work of this attempt is lost."
+            parts.append(stopping)
+        if missions:
+            name = "mission" if len(missions) == 1 else "missions"
+            parts.append(
+                f"Stop ends the calls of {name} {names(missions)}; a resume goes on from the last checkpoints."
+            )
+        parts.append("Hand over starts a detached runner, which adopts the running call and carries on.")
+        what = "A runner lives" if lane else "A mission runs"
+        super().__init__(f"{what} in this console", " ".join(parts))
 
     def answers(self) -> list[Button]:
         return [
@@ -56,5 +64,5 @@ class Leaving(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
             dialog.border_title = Content("Leaving")
-            word = "Stopping the runner and its call…" if self.how == "stop" else "Handing the lane over…"
+            word = "Stopping the runner and its call…" if self.how == "stop" else "Handing over…"
             yield Static(Content(word), classes="text")

@@ -47,6 +47,8 @@ class NeedsYou(Painted, can_focus=True):
         super().__init__(id=id)
         self.items: tuple[Attention, ...] = ()
         self._index = 0
+        self._by_hand = False
+        """Whether the operator chose the selected item."""
         self.most = MOST
         self._line_items: list[int] = []
         """The item that each line belongs to."""
@@ -63,13 +65,24 @@ class NeedsYou(Painted, can_focus=True):
         items = view.attention if view is not None else ()
         if items is not self.items and items != self.items:
             kept = self.selected
+            known = {(item.kind, item.subject) for item in self.items}
             self.items = items
             same = [
                 index
                 for index, item in enumerate(items)
                 if kept is not None and (item.kind, item.subject) == (kept.kind, kept.subject)
             ]
-            self._index = same[0] if same else max(0, min(self._index, len(items) - 1))
+            self._by_hand = self._by_hand and bool(same)
+            # What was parked just now is answered first, unless the operator is at something else.
+            fresh = [
+                index
+                for index, item in enumerate(items)
+                if item.kind in ("parked", "handoff") and (item.kind, item.subject) not in known
+            ]
+            if fresh and not self._by_hand:
+                self._index = fresh[0]
+            else:
+                self._index = same[0] if same else max(0, min(self._index, len(items) - 1))
             self.display = bool(items)
             self.border_title = f"Needs you · {len(items)}" if items else ""
             self._fit()
@@ -90,6 +103,7 @@ class NeedsYou(Painted, can_focus=True):
         """Select the item ``by`` lines further."""
         if not self.items:
             return
+        self._by_hand = True
         index = self._index + by
         self._index = index % len(self.items) if around else max(0, min(index, len(self.items) - 1))
         self.repaint()
@@ -128,6 +142,7 @@ class NeedsYou(Painted, can_focus=True):
             return
         index = self._line_items[offset.y]
         was, self._index = self._index, index
+        self._by_hand = True
         for y, start, end, number in self._exits_at:
             if y == offset.y and start <= offset.x < end:
                 self.post_message(self.Picked(number))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from meshtui.core.view import Row, Section
 from meshtui.status import row_mark
@@ -21,7 +22,7 @@ class Column:
     """One column; the lowest ``rank`` stays longest."""
 
     title: str
-    draw: Callable[[Row, int, int, int], Span]
+    draw: Callable[[Any, int, int, int], Span]
     """From row, index, width and the time now."""
     width: int
     """In cells; of a column that may grow, the least."""
@@ -31,6 +32,8 @@ class Column:
     cap: int = 0
     """The most it grows to, 0 for no limit."""
     right: bool = False
+    paint: Callable[[Any, int, int], Line] | None = None
+    """Draws it from row, width and the time now, filling the width, where one look is not enough."""
 
 
 def _position(row: Row, index: int, width: int, now: int) -> Span:
@@ -83,7 +86,8 @@ def _running(row: Row, index: int, width: int, now: int) -> Span:
 def _budget(row: Row, index: int, width: int, now: int) -> Span:
     if row.budget_seconds is None:
         return NOTHING
-    return duration(round(row.budget_seconds * 1000)), "text"
+    seconds = row.budget_seconds
+    return (f"{seconds:g} s" if seconds < 10 else duration(round(seconds * 1000))), "text"
 
 
 def _stalls(row: Row, index: int, width: int, now: int) -> Span:
@@ -195,11 +199,16 @@ class Layout:
     @classmethod
     def of(cls, section: Section, width: int, rows: int) -> Layout:
         """The columns of ``section`` in ``width`` cells, for numbers up to ``rows``."""
+        return cls.fitting(COLUMNS[section], width, rows)
+
+    @classmethod
+    def fitting(cls, columns: Sequence[Column], width: int, rows: int = 0) -> Layout:
+        """Those of ``columns`` that fit into ``width`` cells; the least needed go first."""
         least = {
             column: max(column.width, len(f"{rows:,}")) if column.title == "#" else column.width
-            for column in COLUMNS[section]
+            for column in columns
         }
-        kept = list(COLUMNS[section])
+        kept = list(columns)
         while len(kept) > 1 and sum(least[column] for column in kept) + GAP * (len(kept) - 1) > width:
             kept.remove(max(kept, key=lambda column: column.rank))
         left = width - sum(least[column] for column in kept) - GAP * (len(kept) - 1)
@@ -229,12 +238,15 @@ class Layout:
             spans.append((fit(column.title, width, right=column.right), "muted"))
         return tuple(spans)
 
-    def line(self, row: Row, index: int, now: int) -> Line:
+    def line(self, row: object, index: int, now: int) -> Line:
         """One row."""
         spans: list[Span] = []
         for column, width in self.columns:
             if spans:
                 spans.append((" " * GAP, "text"))
+            if column.paint is not None:
+                spans.extend(column.paint(row, width, now))
+                continue
             text, look = column.draw(row, index, width, now)
             spans.append((fit(text, width, right=column.right), look))
         return tuple(spans)

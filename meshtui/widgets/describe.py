@@ -9,6 +9,7 @@ from typing import Any
 from rich.cells import cell_len
 
 from meshtui.core.clock import from_iso
+from meshtui.core.lane.attention import span
 from meshtui.core.view import Detail, Row
 from meshtui.status import gate_mark, handoff_mark, row_mark
 from meshtui.text import clean, duration, moment, stopwatch
@@ -93,7 +94,7 @@ def spoken(name: str, value: object) -> tuple[str, str]:
         if name.endswith("_bytes"):
             return name.removesuffix("_bytes").replace("_", " "), f"{value:,} bytes"
         if name.endswith("_seconds"):
-            return name.removesuffix("_seconds").replace("_", " "), duration(round(value * 1000))
+            return name.removesuffix("_seconds").replace("_", " "), span(value)
     return clean(name).replace("_", " "), _text(value)
 
 
@@ -117,7 +118,7 @@ def _times(row: Row) -> Iterator[Item]:
     if row.deadline_at is not None:
         yield Fact("deadline", moment(row.deadline_at))
     if row.budget_seconds is not None:
-        yield Fact("budget", duration(round(row.budget_seconds * 1000)) + " an attempt")
+        yield Fact("budget", span(row.budget_seconds) + " an attempt")
     if row.attempt > 1 or row.stalls:
         yield Fact(
             "attempt", f"{row.attempt}, stalled {row.stalls} time{'' if row.stalls == 1 else 's'}", "warn"

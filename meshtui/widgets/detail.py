@@ -3,48 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
-
-from textual.app import ComposeResult
-from textual.containers import Vertical
-from textual.content import Content
-from textual.message import Message
+from typing import ClassVar
 
 from meshtui.core.view import Detail, Row
 from meshtui.messages import OutputRead
-from meshtui.text import clean, cut_middle
+from meshtui.text import clean
 from meshtui.widgets.describe import DESCRIBE
 from meshtui.widgets.paint import now_of
-from meshtui.widgets.prose import Fact, Item, Prose, Ready
-from meshtui.widgets.tabs import TabLine, TabSpec
+from meshtui.widgets.pane import PartsPane
+from meshtui.widgets.prose import Fact, Item, Ready
+from meshtui.widgets.tabs import TabSpec
 
-Part = Literal["envelope", "output", "result", "handoff"]
-PARTS: tuple[Part, ...] = ("envelope", "output", "result", "handoff")
+PARTS = ("envelope", "output", "result", "handoff")
 
 
-class DetailPane(Vertical):
-    """Tabs over the text of the chosen part."""
+class DetailPane(PartsPane):
+    """The files of a record."""
 
-    class PartChosen(Message):
-        """Another part is shown; ``output`` has to be followed."""
-
-        def __init__(self, part: Part) -> None:
-            super().__init__()
-            self.part: Part = part
+    PARTS: ClassVar[tuple[str, ...]] = PARTS
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
-        self.part: Part = "envelope"
         self.row: Row | None = None
         self.detail: Detail | None = None
         self.output: OutputRead | None = None
-
-    def compose(self) -> ComposeResult:
-        yield TabLine(id="parts")
-        yield Prose(id="prose")
-
-    def on_mount(self) -> None:
-        self._draw(top=True)
 
     def show_row(self, row: Row | None) -> None:
         """Show what the list knows of ``row`` until its files are read."""
@@ -53,54 +35,33 @@ class DetailPane(Vertical):
         if another:
             self.detail = None
             self.output = None
-        self._draw(top=another)
+        self.draw(top=another)
 
     def show_detail(self, key: str, detail: Detail | None) -> None:
         """Show what was read of the record ``key``, if it is still the selected one."""
         if self.row is not None and self.row.key == key:
             self.detail = detail
-            self._draw()
+            self.draw()
 
     def show_output(self, message: OutputRead) -> None:
         """Show the newest end of a call's output."""
         if self.row is not None and self.row.key == message.key:
             self.output = message
             if self.part == "output":
-                self._draw()
-
-    def choose(self, part: Part) -> None:
-        """Show ``part``."""
-        if part != self.part:
-            self.part = part
-            self._draw(top=True)
-            self.post_message(self.PartChosen(part))
-
-    def step(self, by: int) -> None:
-        """Show the next part, or the one before."""
-        self.choose(PARTS[(PARTS.index(self.part) + by) % len(PARTS)])
+                self.draw()
 
     def tick(self) -> None:
         """Let times go on."""
         if self.row is not None and self.row.section == "active" and self.part == "envelope":
-            self._draw()
+            self.draw()
 
-    def on_tab_line_chosen(self, event: TabLine.Chosen) -> None:
-        event.stop()
-        for part in PARTS:
-            if part == event.tab:
-                self.choose(part)
+    def title(self) -> str:
+        return clean(self.row.title) if self.row is not None else "Details"
 
-    def _draw(self, *, top: bool = False) -> None:
-        if not self.query("#prose"):
-            return
-        title = clean(self.row.title) if self.row is not None else "Details"
-        title = cut_middle(title, max(4, self.size.width - 8)) if self.size.width else title
-        self.border_title = Content(title)
-        self.query_one("#parts", TabLine).show(self._tabs(), self.part)
-        prose = self.query_one("#prose", Prose)
-        prose.show(self._items(), follows=self.part == "output", top=top)
+    def follows(self) -> bool:
+        return self.part == "output"
 
-    def _tabs(self) -> Sequence[TabSpec]:
+    def tabs(self) -> Sequence[TabSpec]:
         gates = ""
         if self.detail is not None and self.detail.handoff:
             values = self.detail.handoff.get("back_pressure")
@@ -114,7 +75,7 @@ class DetailPane(Vertical):
             TabSpec("handoff", "Handoff", gates),
         )
 
-    def _items(self) -> Sequence[Item]:
+    def items(self) -> Sequence[Item]:
         if self.row is None:
             return [Fact("", "Select an envelope to see what it asks for and how it went.", "muted")]
         if self.part == "output":

@@ -27,7 +27,14 @@ class KeyBar(Painted):
         self.repaint()
 
     def compose_lines(self, width: int) -> Sequence[Line]:
-        offered = [c for c in COMMANDS if c.bar is not None and c.why_not(self.situation) is None]
+        side = self.situation.side
+        offered = [
+            command
+            for command in COMMANDS
+            if command.bar is not None
+            and command.side in (None, side)
+            and command.why_not(self.situation) is None
+        ]
         keys = {command: self._key(command) for command in offered}
         sizes = {c: cell_len(keys[c]) + 1 + cell_len(self._label(c)) + 2 for c in offered}
         keep = BY_ACTION["help"]

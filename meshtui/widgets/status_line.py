@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from meshtui.core.view import LaneView
 from meshtui.messages import FollowMode
-from meshtui.status import lane_mark
+from meshtui.status import lane_mark, mission_mark
 from meshtui.text import clean, cut_middle, duration, number, stopwatch
 from meshtui.widgets.paint import Line, Painted, Span, now_of, width_of
 
@@ -66,6 +66,8 @@ class StatusLine(Painted):
         parts: list[tuple[int, Line]] = [(0, state)]
         if view is not None and view.exists:
             parts += self._parts(view, now_of(self), width=width)
+        if view is not None and view.missions:
+            parts += self._missions(view, now_of(self), width=width)
         if self.mode == "polling":
             parts.append((2, (("▲ polling", "warn"),)))
         return (self._join(name, parts, width),)
@@ -99,6 +101,30 @@ class StatusLine(Painted):
         )
         if not view.counts_exact or not view.complete:
             parts.append((6, (("counting…", "muted"),)))
+        return parts
+
+    def _missions(self, view: LaneView, now: int, *, width: int) -> list[tuple[int, Line]]:
+        """The mission that matters most now, how far it is, and who works."""
+        running = [one for one in view.missions if one.runner.alive]
+        mission = (running or list(view.missions))[-1]
+        mark = mission_mark(mission)
+        name = cut_middle(clean(mission.mission_id), 12 if width < 100 else 24)
+        look = mark.look if view.exists else "text"
+        done = f" {mission.done}/{len(mission.loops)}"
+        spans: list[Span] = [("mission ", "muted")] if width >= 100 or not view.exists else []
+        if view.exists:
+            spans.append((f"{mark.glyph} ", mark.look))
+        spans += [(name, "text"), (done, look)]
+        parts: list[tuple[int, Line]] = [(4, tuple(spans))]
+        workers = sum(len(loop.active_workers) for one in running for loop in one.loops)
+        if running:
+            parts.append((5, (("workers ", "muted"), (number(workers), "run" if workers else "muted"))))
+        if not view.exists and running and running[-1].runner.pid is not None:
+            beat = running[-1].runner.heartbeat_at
+            age = "" if beat is None else f" ♥ {duration(now - beat).replace(' s', 's')}"
+            parts.append((6, (("runner ", "muted"), (f"{running[-1].runner.pid}", "text"), (age, "muted"))))
+        if len(view.missions) > 1:
+            parts.append((8, ((f"of {len(view.missions)} missions", "muted"),)))
         return parts
 
     def _active(self, view: LaneView, now: int, width: int) -> Line:

@@ -1,32 +1,16 @@
-"""A list of records of any length: only the lines in sight are ever made.
-
-The selection belongs to a record and not to a line number. A refresh compares the lines in sight and
-draws those that changed; rows out of sight cost nothing.
-"""
+"""The lists of the queue: the records of one section."""
 
 from __future__ import annotations
 
-from typing import ClassVar
-
-from textual import events
-from textual.binding import BindingType
-from textual.geometry import Region, Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
-from textual.widget import Widget
 
-from meshtui.commands import bindings
 from meshtui.core.view import Row, Section
-from meshtui.text import cut_end
 from meshtui.widgets.columns import EMPTY, Layout
-from meshtui.widgets.paint import Line, Painter, now_of
+from meshtui.widgets.listing import ListTable
 
 
-class QueueTable(Painter, ScrollView, can_focus=True):
+class QueueTable(ListTable[Row]):
     """The rows of one section."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
 
     class Highlighted(Message):
         """Another record is selected, or the selected one changed."""
@@ -45,54 +29,17 @@ class QueueTable(Painter, ScrollView, can_focus=True):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.section: Section = "pending"
-        self.rows: tuple[Row, ...] = ()
-        self.needle = ""
-        self.lines_drawn = 0
-        """How many lines were made since the start; what a refresh costs."""
-        self._source: tuple[Row, ...] = ()
-        self._cursor = 0
-        self._selected: Row | None = None
         self._remembered: dict[Section, str] = {}
         self._layout: tuple[int, Section, int, Layout] | None = None
-        self._drawn: dict[int, tuple[Line, str | None]] = {}
-        self._empty_hint: str | None = None
-
-    @property
-    def selected(self) -> Row | None:
-        """The record under the cursor."""
-        return self._selected
-
-    @property
-    def cursor(self) -> int:
-        """The line of the selected record, from 0."""
-        return self._cursor
-
-    # What is shown
 
     def show(self, section: Section, rows: tuple[Row, ...], *, hint: str | None = None) -> None:
         """Show ``rows``; the selected record stays selected where it still stands."""
+        if section == self.section:
+            self.take(rows, hint=hint)
+            return
         self._empty_hint = hint
-        if section != self.section:
-            self._change_section(section, rows)
-        elif rows is not self._source:
-            self._source = rows
-            self._take(self._matching(rows))
+        self._change_section(section, rows)
         self.repaint()
-
-    def show_matching(self, needle: str) -> None:
-        """Show only rows that contain ``needle``, whatever the case."""
-        if needle != self.needle:
-            self.needle = needle
-            self._take(self._matching(self._source))
-            self.repaint()
-
-    def select(self, key: str) -> bool:
-        """Select the record ``key``, if it is listed."""
-        found = self._find(key, self._cursor)
-        if found is None:
-            return False
-        self._move(found)
-        return True
 
     def _change_section(self, section: Section, rows: tuple[Row, ...]) -> None:
         if self._selected is not None:
@@ -107,139 +54,15 @@ class QueueTable(Painter, ScrollView, can_focus=True):
         self._announce()
         self.refresh()
 
-    def _matching(self, rows: tuple[Row, ...]) -> tuple[Row, ...]:
-        needle = self.needle.casefold()
-        if not needle:
-            return rows
-        return tuple(
-            row
-            for row in rows
-            if needle in row.title.casefold()
+    def matches(self, row: Row, needle: str) -> bool:
+        return (
+            needle in row.title.casefold()
             or needle in row.envelope_id.casefold()
             or (row.engine is not None and needle in row.engine.casefold())
             or (row.error is not None and needle in row.error.casefold())
         )
 
-    def _take(self, rows: tuple[Row, ...]) -> None:
-        before, key = self._cursor, self._selected.key if self._selected is not None else None
-        top = self.scroll_offset.y
-        self.rows = rows
-        self._resize()
-        found = self._find(key, before) if key is not None else None
-        self._cursor = found if found is not None else max(0, min(before, len(rows) - 1))
-        if found is not None and found != before:
-            self._scroll_top(max(0, top + found - before))
-        self._scroll_to_cursor()
-        self._announce()
-
-    def _find(self, key: str | None, near: int) -> int | None:
-        """The line of ``key``, looked for outwards from ``near``: records move by few lines."""
-        rows, count = self.rows, len(self.rows)
-        if not key or not count:
-            return None
-        near = max(0, min(near, count - 1))
-        for distance in range(count):
-            low, high = near - distance, near + distance
-            if low >= 0 and rows[low].key == key:
-                return low
-            if high < count and rows[high].key == key:
-                return high
-            if low < 0 and high >= count:
-                break
-        return None
-
-    def _announce(self) -> None:
-        row = self.rows[self._cursor] if self._cursor < len(self.rows) else None
-        if row is not self._selected and row != self._selected:
-            self._selected = row
-            self.post_message(self.Highlighted(row))
-
-    def _resize(self) -> None:
-        size = Size(0, len(self.rows) + 1)
-        page = self.container_size.height
-        if page and (size.height > page) == (self.virtual_size.height > page):
-            # The scroll bar neither comes nor goes: no other widget has to be laid out again.
-            self.set_reactive(Widget.virtual_size, size)
-            self._scroll_update(size)
-        else:
-            self.virtual_size = size
-
-    # The cursor
-
-    @property
-    def _page(self) -> int:
-        return max(1, self.scrollable_content_region.height - 1)
-
-    def _move(self, line: int) -> None:
-        self._cursor = max(0, min(line, len(self.rows) - 1))
-        self._scroll_to_cursor()
-        self._announce()
-        self.repaint()
-
-    def _scroll_top(self, line: int) -> None:
-        self.scroll_to(y=line, animate=False, force=True)
-
-    def _scroll_to_cursor(self) -> None:
-        top, page = self.scroll_offset.y, self._page
-        if self._cursor < top:
-            self._scroll_top(self._cursor)
-        elif self._cursor >= top + page:
-            self._scroll_top(self._cursor - page + 1)
-
-    def action_down(self) -> None:
-        self._move(self._cursor + 1)
-
-    def action_up(self) -> None:
-        self._move(self._cursor - 1)
-
-    def action_top(self) -> None:
-        self._move(0)
-
-    def action_bottom(self) -> None:
-        self._move(len(self.rows) - 1)
-
-    def action_page_down(self) -> None:
-        self._move(self._cursor + max(1, self._page // 2))
-
-    def action_page_up(self) -> None:
-        self._move(self._cursor - max(1, self._page // 2))
-
-    def action_open(self) -> None:
-        if self._selected is not None:
-            self.post_message(self.Opened(self._selected))
-
-    def on_click(self, event: events.Click) -> None:
-        offset = event.get_content_offset(self)
-        if offset is None or offset.y < 1:
-            return
-        line = self.scroll_offset.y + offset.y - 1
-        if line < len(self.rows):
-            again = line == self._cursor
-            self._move(line)
-            if again or event.chain > 1:
-                self.action_open()
-
-    def on_resize(self) -> None:
-        self._scroll_to_cursor()
-
-    def on_focus(self) -> None:
-        self.repaint()
-
-    def on_blur(self) -> None:
-        self.repaint()
-
-    # Drawing
-
-    def repaint(self) -> None:
-        """Draw the lines in sight that changed."""
-        if not self._drawn:
-            return
-        width = self.scrollable_content_region.width
-        changed = [y for y, drawn in self._drawn.items() if self._line(y, width) != drawn]
-        if changed:
-            self.refresh(*(Region(0, y, width, 1) for y in changed))
-
-    def _columns(self, width: int) -> Layout:
+    def layout_of(self, width: int) -> Layout:
         digits = len(str(len(self.rows)))
         known = self._layout
         if known is not None and known[:3] == (width, self.section, digits):
@@ -248,34 +71,11 @@ class QueueTable(Painter, ScrollView, can_focus=True):
         self._layout = (width, self.section, digits, layout)
         return layout
 
-    def _line(self, y: int, width: int) -> tuple[Line, str | None]:
-        """What stands in line ``y`` of the widget, and on which look."""
-        self.lines_drawn += 1
-        inner = max(0, width - 2)
-        if y == 0:
-            return ((" ", "muted"), *self._columns(inner).head()), None
-        index = self.scroll_offset.y + y - 1
-        if index < len(self.rows):
-            line = self._columns(inner).line(self.rows[index], index, now_of(self))
-            on = None if index != self._cursor else "cursor" if self.has_focus else "cursor-blur"
-            return ((" ", "text"), *line), on
-        if not self.rows and y <= 2:
-            return (self._empty(y, width), None)
-        return (), None
+    def hint(self) -> str:
+        return EMPTY[self.section]
 
-    def _empty(self, y: int, width: int) -> Line:
-        if y == 1:
-            return ()
-        text = f"No row contains “{self.needle}”. esc drops the filter." if self.needle else self._empty_hint
-        return ((" " + cut_end(text or EMPTY[self.section], width - 2), "muted"),)
+    def announce(self, row: Row | None) -> None:
+        self.post_message(self.Highlighted(row))
 
-    def render_lines(self, crop: Region) -> list[Strip]:
-        height = self.scrollable_content_region.height
-        for y in [y for y in self._drawn if y >= height]:
-            del self._drawn[y]
-        return super().render_lines(crop)
-
-    def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        line, on = self._drawn[y] = self._line(y, width)
-        return self.strip(line, width, cursor=on)
+    def opened(self, row: Row) -> None:
+        self.post_message(self.Opened(row))

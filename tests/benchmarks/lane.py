@@ -25,6 +25,8 @@ ROWS = {
     "batch": "locks and syncs of a batch",
     "lane_run": "a lane of commands that do nothing",
     "status": "status over a long queue",
+    "console": "the first frame, and how soon a change is on screen",
+    "idle": "what a console and a runner take that have nothing to do",
 }
 
 

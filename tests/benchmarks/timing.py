@@ -106,18 +106,27 @@ def _compiled() -> str:
     return folder
 
 
-def run_python(arguments: Sequence[str]) -> None:
-    """Run this interpreter with ``arguments``, its output thrown away; raises if it fails."""
+def python_environment() -> dict[str, str]:
+    """What this interpreter is started with."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MESHTUI_")}
     # What is installed was compiled when it was installed; a working copy is compiled by the first run.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    environment["PYTHONPYCACHEPREFIX"] = _compiled()
+    return {**environment, "PYTHONPYCACHEPREFIX": _compiled()}
+
+
+def python(arguments: Sequence[str]) -> list[str]:
+    """The command line of this interpreter with ``arguments``."""
+    return [sys.executable, *arguments]
+
+
+def run_python(arguments: Sequence[str]) -> None:
+    """Run this interpreter with ``arguments``, its output thrown away; raises if it fails."""
     done = subprocess.run(
-        [sys.executable, *arguments],
+        python(arguments),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
-        env=environment,
+        env=python_environment(),
         check=False,
     )
     if done.returncode not in (0, 1, 5):

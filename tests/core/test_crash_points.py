@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -32,7 +31,6 @@ from tests.support.lanes import (
     park_first,
     pending_ids,
     phase,
-    quick_folder,
     result_of,
     results,
     run_until_idle,
@@ -163,6 +161,13 @@ def _claim_bad_again(run_dir: RunDir, lane: Lane) -> None:
         assert not lane.stop().stopped
 
 
+def _readable_again(run_dir: RunDir, lane: Lane) -> None:
+    _base(run_dir, lane)
+    head = list_records(run_dir.lane.pending)[0]
+    run_dir.lane.quarantine.mkdir()
+    (run_dir.lane.pending / head).rename(run_dir.lane.quarantine / "set aside")
+
+
 def _withdrawn_with_stop(run_dir: RunDir, lane: Lane) -> None:
     _base(run_dir, lane)
     lane.enqueue({"kind": "stop", "id": "halt"})
@@ -291,6 +296,15 @@ CASES = [
         (RESULTS,),
     ),
     Case(
+        "repair",
+        _readable_again,
+        lambda run_dir, lane: lane.quarantine_repair("set aside"),
+        changed(p1=""),
+        BASE,
+        (RESULTS,),
+        atomic=True,
+    ),
+    Case(
         "requeue",
         _base,
         lambda run_dir, lane: lane.requeue("failed"),
@@ -301,17 +315,6 @@ CASES = [
     ),
 ]
 by_name = pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-
-
-@pytest.fixture
-def quick_path(tmp_path: Path) -> Iterator[Path]:
-    """A folder of this test's, in memory where the system has such a place."""
-    memory = quick_folder()
-    if memory is None:
-        yield tmp_path
-        return
-    with TemporaryDirectory(dir=memory) as folder:
-        yield Path(folder)
 
 
 class Shelf:

@@ -441,7 +441,7 @@ class QueueMachine(RuleBasedStateMachine):
         try:
             known = json.loads(self.paths.sequence.read_bytes())["sequence"]
             last = max(last, known if type(known) is int and known < 10**15 else 0)
-        except (OSError, ValueError, TypeError, RecursionError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError):
             pass  # They count anew from the names.
         name = str(RecordName.new(last + 1, 1_796_083_330_000, envelope_id))
         record = Record.new(name, envelope_id, AT, {"kind": "phase", "prompt": "theirs"})

@@ -312,6 +312,12 @@ class TestStop:
         assert (receipt.stopped, receipt.envelope_id, receipt.drain) == (False, None, None)
         assert not box.paths.runner_lock.exists()
 
+    def test_no_runner_and_nothing_active_leaves_the_state_as_it_is(self, parked: LaneBox) -> None:
+        before = parked.status()
+        assert before["state"] == "parked"
+        parked.lane.stop()
+        assert parked.status() == before
+
     def test_drain(self, make_box: MakeBox) -> None:
         box: LaneBox = make_box(lambda request: FakeReply("ok", delay_seconds=0.1))
         box.enqueue("a")

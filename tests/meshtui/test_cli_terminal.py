@@ -79,6 +79,14 @@ class TestStreams:
         assert done.stderr.count(b"\n") == 1
         assert b"No space left" in done.stderr
 
+    @pytest.mark.parametrize("listener", ["> /dev/full", "| head -n 1", "> /dev/full 2>&1"])
+    def test_a_runner_goes_on_when_nobody_can_hear_it(self, listener: str, here: Path) -> None:
+        done = shell(f"meshtui lane --until-idle --run 'sleep 0.2' --run-dir run {listener}", here)
+        assert done.returncode == 0
+        assert done.stderr.count(b"\n") == (0 if listener.endswith("2>&1") else 1), done.stderr
+        status = json.loads(shell("meshtui status --json --run-dir run", here).stdout)
+        assert (status["lane"]["state"], status["queue"]["counts"]["done"]) == ("waiting", 2)
+
     def test_an_open_pipe_on_stdin(self, here: Path) -> None:
         """The command reads its prompt to the end, not what waits on the runner's own stdin."""
         process = start(

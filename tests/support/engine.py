@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from meshtui.core.errors import MeshtuiError
@@ -19,7 +21,12 @@ from meshtui.core.lane.receipts import (
     StopReceipt,
     WithdrawReceipt,
 )
+from meshtui.core.mesh.verify import Check
+from meshtui.core.mesh.view import MissionView
+from meshtui.core.models.mesh import Plan
+from meshtui.core.vcs.merge import LandResult
 from meshtui.core.view import Detail, LaneView
+from meshtui.missions import KillResult, PlanWish
 
 
 @dataclass(frozen=True)
@@ -100,6 +107,76 @@ class FakeOperations:
         return QuarantineReceipt(name)
 
 
+class FakeMissions:
+    """Remembers what was done to missions; every call of the engine's is listed in ``calls``."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[Any, ...]] = []
+        self.error: MeshtuiError | None = None
+        self.made: Plan | None = None
+        self.blockers: tuple[str, ...] = ()
+        self.checks: tuple[Check, ...] = ()
+        self.runners: dict[str, FakeMissionRunner] = {}
+        self.file = Path("/nowhere/loop-plan.json")
+
+    def _did(self, *call: Any) -> None:
+        if self.error is not None:
+            raise self.error
+        self.calls.append(call)
+
+    def plan(self, wish: PlanWish) -> tuple[Plan, Sequence[str]]:
+        self._did("plan", wish)
+        assert self.made is not None
+        return self.made, self.blockers
+
+    def reload(self, mission_id: str) -> tuple[Plan, Sequence[str]]:
+        self._did("reload", mission_id)
+        assert self.made is not None
+        return self.made, self.blockers
+
+    def forget(self, mission_id: str) -> None:
+        self._did("forget", mission_id)
+
+    def kill(self, mission: MissionView, target: str) -> KillResult:
+        self._did("kill", mission.mission_id, target)
+        if target == "all":
+            return KillResult(("loop-auth",), (), ("loop-tests",))
+        return KillResult((target,), (), ())
+
+    def answer(self, mission: MissionView, loop_id: str, verdict: str, reason: str) -> Any:
+        self._did("answer", mission.mission_id, loop_id, verdict, reason)
+        return {"mission_id": mission.mission_id, "loop_id": loop_id, "verdict": verdict}
+
+    def land(self, mission: MissionView) -> Any:
+        self._did("land", mission.mission_id)
+        return LandResult("main", "a" * 40, "b" * 40, None)
+
+    def verify(self, mission: MissionView, loop_id: str | None) -> Sequence[Check]:
+        self._did("verify", mission.mission_id, loop_id)
+        return self.checks
+
+    def runner(self, mission_id: str) -> FakeMissionRunner:
+        self._did("run", mission_id)
+        self.runners[mission_id] = FakeMissionRunner(mission_id)
+        return self.runners[mission_id]
+
+    def start_detached(self, mission_id: str) -> int:
+        self._did("detach", mission_id)
+        return 4343
+
+    def plan_file(self, mission_id: str) -> Path:
+        return self.file
+
+
+@dataclass(frozen=True)
+class MissionEnd:
+    """How a fake mission ended."""
+
+    mission_id: str
+    state: str = "stopped"
+    graph_proof: dict[str, Any] = field(default_factory=dict)
+
+
 class FakeRunner:
     """Works nothing until it is asked to end."""
 
@@ -118,6 +195,18 @@ class FakeRunner:
     def request_hand_over(self) -> None:
         self.asked.append("hand over")
         self._end.set()
+
+
+class FakeMissionRunner(FakeRunner):
+    """Runs a mission that does nothing until it is asked to end."""
+
+    def __init__(self, mission_id: str) -> None:
+        super().__init__()
+        self.mission_id = mission_id
+
+    def run(self) -> Any:
+        super().run()
+        return MissionEnd(self.mission_id)
 
 
 class FakeReader:
@@ -142,6 +231,7 @@ class FakeEngine:
     def __init__(self, view: LaneView, details: dict[str, Detail] | None = None) -> None:
         self.the_reader = FakeReader(view, details or {})
         self.the_operations = FakeOperations()
+        self.the_missions = FakeMissions()
         self.runners: list[FakeRunner] = []
         self.detached = 0
         self.detach_error: MeshtuiError | None = None
@@ -165,6 +255,9 @@ class FakeEngine:
         runner = FakeRunner()
         self.runners.append(runner)
         return runner
+
+    def missions(self) -> FakeMissions:
+        return self.the_missions
 
     def start_detached(self) -> int:
         if self.detach_error is not None:

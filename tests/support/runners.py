@@ -14,9 +14,10 @@ from typing import Any
 
 from meshtui.core import identity
 from meshtui.core.calls import Call
-from meshtui.core.clock import SystemClock
-from meshtui.core.config import Config
+from meshtui.core.clock import SystemClock, from_iso
+from meshtui.core.config import Config, EngineConfig
 from meshtui.core.engines.base import Engine, EngineRequest
+from meshtui.core.engines.command import CommandEngine
 from meshtui.core.engines.fake import FakeEngine, FakeReply
 from meshtui.core.lane.create import create_run_dir
 from meshtui.core.lane.index import list_records
@@ -46,6 +47,23 @@ def by_id(**replies: FakeReply) -> Script:
 def lane_config(**lane: Any) -> Config:
     """The defaults with these keys of ``[lane]``."""
     return Config.model_validate({"lane": lane})
+
+
+def command(text: str) -> CommandEngine:
+    """Engine ``command`` with this shell line."""
+    return CommandEngine(EngineConfig(run=text))
+
+
+def begun(call: Call) -> int:
+    """When the attempt of a call began, in ms since the epoch."""
+    return int(call.call_id.partition("-")[0])
+
+
+def deadline_of(call: Call) -> int:
+    """The deadline a call was told, in ms since the epoch."""
+    told = from_iso((call.about() or {})["deadline_at"])
+    assert told is not None
+    return told
 
 
 class RunnerThread:

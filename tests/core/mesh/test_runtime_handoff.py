@@ -154,3 +154,13 @@ def test_a_mission_that_ends_badly_exits_1(bench: Bench) -> None:
     bench.configure()
     bench.plan(node("loop-a", "a/"))
     assert meshtui(bench.run_dir.root, "run", MISSION, code=1)["state"] == "bad"
+
+
+def test_resume_takes_a_verdict_that_was_only_recorded(bench: Bench) -> None:
+    bench.commands("echo x >> a/one.txt")
+    bench.plan(node("loop-a", "a/", risk=JUDGED))
+    assert bench.run().state == "handoff"
+    answer_mission(bench.run_dir, bench.paths, None, "approve", "fine", by="ada")
+    assert bench.run().state == "done"
+    assert bench.proof()["gpt_final_arbiter"]["who"] == "ada"
+    assert len(bench.calls()) == 2

@@ -256,6 +256,7 @@ def test_competing_makers_checkers_decide_among_equals(bench: Bench) -> None:
     bench.plan(node("loop-a", "a/", makers=3, gates=["fine"], max_iterations=1), strategy="compete")
     assert bench.run().state == "done", bench.proof()["blockers"]
     assert bench.result("a/one.txt") == "one\nby 3"
+    assert bench.proof("loop-a")["checker_result"]["ok"]
     assert bench.mismatches() == []
 
 

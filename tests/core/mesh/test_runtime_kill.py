@@ -12,7 +12,7 @@ from meshtui.core.config import LoadedConfig
 from meshtui.core.mesh import control
 from meshtui.core.mesh.files import read_json
 from meshtui.core.mesh.service import kill_loops
-from tests.support.missions import INTEGRATION, MISSION, Bench, alive, git, node, until
+from tests.support.missions import INTEGRATION, MISSION, Bench, alive, git, meshtui, node, until
 
 ENDS_WITHIN = 1.0
 """Seconds from the request to the last process gone, on a machine with something else to do: times 3."""
@@ -185,3 +185,48 @@ def test_a_request_of_the_other_tool_is_heeded(bench: Bench) -> None:
     assert running.outcome().state == "bad"
     assert bench.status("loop-a") == "cancelled"
     assert not bench.paths.kill_request.exists()
+
+
+def test_what_there_is_to_see_of_a_mission_at_work(bench: Bench) -> None:
+    mark = "while [ ! -e ../../go ]; do sleep 0.02; done"
+    bench.commands(f"echo said it; {mark}; echo x >> $MESHTUI_LOOP_ID.txt")
+    bench.configure()
+    bench.max_active = 1
+    bench.plan(node("loop-a", "loop-a.txt"), node("loop-b", "loop-b.txt", after=["loop-a"]))
+    root = bench.run_dir.root
+    running = bench.start()
+    until(lambda: began(bench, "maker"))
+    (mission,) = meshtui(root, "status")["missions"]
+    loops = {loop["loop_id"]: loop for loop in mission["loops"]}
+    assert loops["loop-a"]["status"] == "running"
+    assert loops["loop-a"]["phase"] == "maker"
+    assert loops["loop-a"]["workers"]["active"]
+    assert loops["loop-b"]["status"] == "queued"
+    until(lambda: "said it" in meshtui(root, "logs", "loop-a")["tail"])
+    assert meshtui(root, "logs", f"{MISSION}/loop-a")["call"] == bench.calls("maker")[0].name
+    meshtui(root, "logs", "loop-b", code=3)
+    meshtui(root, "wait", MISSION, "--for", "done", "--timeout", "0.1", code=1)
+    assert meshtui(root, "kill", "loop-b") == {"ended": [], "survivors": [], "not_started": ["loop-b"]}
+    (bench.worktrees / "go").touch()
+    running.outcome()
+    assert meshtui(root, "wait", MISSION, "--timeout", "5")["state"] == "bad"
+    (mission,) = meshtui(root, "status")["missions"]
+    loops = {loop["loop_id"]: loop for loop in mission["loops"]}
+    assert [loops[name]["status"] for name in ("loop-a", "loop-b")] == ["completed", "cancelled"]
+    assert loops["loop-a"]["changed_files"] == ["loop-a.txt"]
+    assert not loops["loop-a"]["workers"]["active"]
+
+
+def test_kill_on_the_command_line(bench: Bench) -> None:
+    bench.commands("sleep 600")
+    bench.configure()
+    bench.plan(node("loop-a", "a/"))
+    root = bench.run_dir.root
+    meshtui(root, "kill", "nobody", code=3)
+    meshtui(root, "kill", "all", "--mission", "nobody", code=3)
+    meshtui(root, "kill", code=2)
+    running = bench.start()
+    until(lambda: began(bench, "maker"))
+    said = meshtui(root, "kill", "all", "--mission", MISSION)
+    assert said == {"ended": ["loop-a"], "survivors": [], "not_started": [INTEGRATION]}
+    running.outcome()

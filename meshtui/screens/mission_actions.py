@@ -1,0 +1,268 @@
+"""What the keys do with missions and loops: ask where something would be lost, then hand it to the bridge."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from meshtui import receipts
+from meshtui.bridge import Bridge
+from meshtui.commands import Situation
+from meshtui.core.view import Attention, Exit, LaneView
+from meshtui.messages import Planned, Verified
+from meshtui.receipts import count
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from textual.screen import Screen
+
+    from meshtui.core.mesh.view import LoopRow, MissionView
+    from meshtui.missions import PlanWish
+    from meshtui.widgets.loop_detail import LoopPane
+
+    _Base = Screen[None]
+else:
+    _Base = object
+
+
+class MissionActions(_Base):
+    """Mixed into the lane's screen."""
+
+    view: LaneView | None
+    bridge: Bridge | None
+    missions_here: tuple[str, ...]
+
+    if TYPE_CHECKING:
+
+        @property
+        def situation(self) -> Situation: ...
+
+        @property
+        def loop_pane(self) -> LoopPane | None: ...
+
+        def tell(self, text: str, severity: str = "information") -> None: ...
+
+        def show_key(self, key: str | None) -> bool: ...
+
+        def open_details(self) -> None: ...
+
+        def _refused(self, action: str) -> bool: ...
+
+        def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None: ...
+
+    # A loop, a mission
+
+    def action_kill_loop(self) -> None:
+        now = self.situation
+        if self._refused("kill_loop") or now.loop is None or now.mission is None:
+            return
+        loop, mission, bridge = now.loop, now.mission, self.bridge
+        after = [one.loop_id for one in mission.loops if loop.loop_id in one.dependencies and not one.ended]
+        loss = "It has not started; it will not run."
+        if loop.status == "running":
+            loss = "Its calls and everything they started will be ended now; the work of this phase is lost, what was committed before is kept."
+        if after:
+            loss += f" {receipts.names(after)} cannot run without it."
+        if bridge is not None:
+            self._confirm(
+                f"Kill {loop.loop_id}?",
+                f"{loss} r resumes the mission later.",
+                "Kill",
+                lambda: bridge.operate_missions(
+                    lambda ops: ops.kill(mission, loop.loop_id), receipts.loops_killed
+                ),
+            )
+
+    def action_kill_mission(self) -> None:
+        now = self.situation
+        if self._refused("kill_mission") or now.mission is None:
+            return
+        mission, bridge = now.mission, self.bridge
+        running = [one.loop_id for one in mission.loops if one.status == "running"]
+        waiting = [one for one in mission.loops if not one.ended and one.status != "running"]
+        parts = []
+        if running:
+            parts.append(f"{receipts.names(running)} will be ended now: the work of their phases is lost.")
+        if waiting:
+            parts.append(f"{count(len(waiting), 'loop')} will not start.")
+        parts.append("What is complete is kept; r resumes the mission later.")
+        if bridge is not None:
+            self._confirm(
+                f"Kill all loops of {mission.mission_id}?",
+                " ".join(parts),
+                "Kill all",
+                lambda: bridge.operate_missions(lambda ops: ops.kill(mission, "all"), receipts.loops_killed),
+            )
+
+    def action_resume_mission(self) -> None:
+        mission = self.situation.mission
+        if not self._refused("resume_mission") and mission is not None:
+            self.run_mission(mission.mission_id)
+
+    def run_mission(self, mission_id: str) -> None:
+        """Run a mission behind this console."""
+        if self.bridge is not None and self.bridge.start_mission(mission_id):
+            self.tell(f"Mission {mission_id} runs in this console")
+
+    def action_stop_mission(self) -> None:
+        mission, bridge = self.situation.mission, self.bridge
+        if self._refused("stop_mission") or mission is None or bridge is None:
+            return
+        if mission.mission_id in self.missions_here:
+            self._confirm(
+                f"Stop mission {mission.mission_id}?",
+                "Its calls will be ended now: the work of the phases they are in is lost. r goes on from the last checkpoints.",
+                "Stop",
+                lambda: bridge.stop_mission(mission.mission_id),
+            )
+        elif mission.runner.alive:
+            who = "another tool" if mission.runner.foreign else f"runner {mission.runner.pid}"
+            self.tell(f"Mission {mission.mission_id} is run by {who}; X kills its loops", "warning")
+        else:
+            self.action_resume_mission()
+
+    def action_land(self) -> None:
+        mission, bridge = self.situation.mission, self.bridge
+        if self._refused("land") or mission is None or bridge is None:
+            return
+        branch = (mission.graph_proof or {}).get("branch")
+        self._confirm(
+            f"Land {mission.mission_id}?",
+            f"The target branch is fast-forwarded to {branch or 'the result'}; a checkout of it follows. Nothing is merged or overwritten: if the branch has moved or is not clean, it is left alone.",
+            "Land",
+            lambda: bridge.operate_missions(lambda ops: ops.land(mission), receipts.landed),
+        )
+
+    # Handoffs
+
+    def action_answer_loop(self) -> None:
+        now = self.situation
+        if not self._refused("answer_loop") and now.loop is not None and now.mission is not None:
+            self._ask_verdict(now.mission, now.loop, None)
+
+    def _ask_verdict(
+        self, mission: MissionView, loop: LoopRow, verdict: Literal["approve", "reject"] | None
+    ) -> None:
+        from meshtui.screens.verdict import Given, VerdictForm
+
+        bridge = self.bridge
+
+        def decided(given: Given | None) -> None:
+            if given is not None and bridge is not None:
+                bridge.operate_missions(
+                    lambda ops: ops.answer(mission, loop.loop_id, given.verdict, given.reason),
+                    receipts.verdict_given,
+                )
+
+        self.app.push_screen(VerdictForm(mission, loop, verdict), decided)
+
+    def take_mission_exit(self, item: Attention, way: Exit) -> None:
+        """Take one way out of what a mission needs."""
+        mission, loop = self._behind(item)
+        if mission is None:
+            self.tell(f"{item.subject} is not listed any more", "warning")
+        elif way.action == "resume":
+            self.run_mission(mission.mission_id)
+        elif loop is not None and way.action in ("approve", "reject"):
+            self._ask_verdict(mission, loop, "approve" if way.action == "approve" else "reject")
+
+    def _behind(self, item: Attention) -> tuple[MissionView | None, LoopRow | None]:
+        for mission in self.view.missions if self.view is not None else ():
+            if item.key is None and mission.mission_id == item.subject:
+                return mission, None
+            for loop in mission.loops:
+                if loop.key == item.key:
+                    return mission, loop
+        return None, None
+
+    # Proof and timeline
+
+    def action_verify(self) -> None:
+        now, pane, bridge = self.situation, self.loop_pane, self.bridge
+        if (
+            self._refused("verify")
+            or now.loop is None
+            or now.mission is None
+            or bridge is None
+            or pane is None
+        ):
+            return
+        loop, mission = now.loop, now.mission
+        whole = loop.loop_id == mission.integration_loop_id and mission.graph_proof is not None
+        pane.choose("proof")
+        pane.show_checks(loop.key, None)
+        self.open_details()
+        bridge.ask_missions(
+            lambda ops: tuple(ops.verify(mission, None if whole else loop.loop_id)),
+            lambda checks: Verified(loop.key, checks),
+            lambda: Verified(loop.key, None),
+        )
+
+    def action_timeline(self) -> None:
+        if self._refused("timeline"):
+            return
+        from meshtui.screens.timeline import Timeline
+
+        mission = self.situation.mission
+        if mission is not None:
+            self.app.push_screen(Timeline(mission))
+
+    # Planning
+
+    def action_plan(self, wish: PlanWish | None = None) -> None:
+        if self._refused("plan"):
+            return
+        from meshtui.screens.plan import PlanForm
+
+        def entered(made: PlanWish | None) -> None:
+            if made is not None and self.bridge is not None:
+                self.tell("Planning…")
+                self.bridge.ask_missions(
+                    lambda ops: ops.plan(made), lambda found: Planned(found[0], tuple(found[1]))
+                )
+
+        self.app.push_screen(PlanForm(), entered)
+
+    def show_plan(self, message: Planned) -> None:
+        """Show a plan before anything starts."""
+        from meshtui.screens.plan import PlanPreview
+
+        name = message.plan.mission_id
+
+        def decided(how: str | None) -> None:
+            bridge = self.bridge
+            if bridge is None:
+                return
+            if how == "start":
+                self.run_mission(name)
+            elif how == "edit":
+                self._edit_plan(name)
+            elif how == "cancel":
+                bridge.operate_missions(
+                    lambda ops: ops.forget(name), lambda _: (f"Plan {name} is deleted", "information")
+                )
+            else:
+                self.tell(f"Planned: {name}; r starts it")
+                self.show_mission(name)
+
+        self.app.push_screen(PlanPreview(message.plan, message.blockers, edited=message.edited), decided)
+
+    def show_mission(self, mission_id: str) -> None:
+        """Select the first loop of a mission, once it is listed."""
+        for mission in self.view.missions if self.view is not None else ():
+            if mission.mission_id == mission_id and mission.loops:
+                self.show_key(mission.loops[0].key)
+
+    def _edit_plan(self, mission_id: str) -> None:
+        from meshtui.screens.plan import edit
+
+        bridge = self.bridge
+        if bridge is None:
+            return
+        problem = edit(self.app, bridge.missions().plan_file(mission_id))
+        if problem is not None:
+            self.tell(problem, "error")
+        bridge.ask_missions(
+            lambda ops: ops.reload(mission_id),
+            lambda found: Planned(found[0], tuple(found[1]), edited=problem is None),
+        )

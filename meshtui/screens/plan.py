@@ -1,0 +1,257 @@
+"""Planning a mission: the form for the request, and the plan to look at before anything starts."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+from pathlib import Path
+from typing import ClassVar, Literal, cast
+
+from textual import on
+from textual.app import App, ComposeResult, SuspendNotSupported
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, Vertical, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static, TextArea
+
+from meshtui.core.models.mesh import Node, Plan
+from meshtui.missions import PlanWish
+from meshtui.screens.answer import ENGINES
+from meshtui.screens.confirm import choice
+from meshtui.status import RISK_LOOKS
+from meshtui.text import clean
+from meshtui.theme import MODALS
+from meshtui.widgets.paint import LOOK_CLASSES
+from meshtui.widgets.prose import Body, Fact, Head, Item, Prose, Raw
+
+PARALLELISM = ("safe", "balanced", "extreme")
+MOST_LOOPS = 32
+
+
+class PlanForm(ModalScreen[PlanWish]):
+    """Dismisses with what is wished for, ``None`` if nothing is to be planned."""
+
+    CSS_PATH = MODALS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave", show=False, id="plan.leave"),
+        Binding("ctrl+s", "plan", "Plan", show=False, priority=True, id="plan.plan"),
+    ]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.touched = False
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
+            dialog.border_title = Content("Plan a mission")
+            dialog.border_subtitle = Content("^s plans, nothing starts yet · esc leaves")
+            with Vertical(classes="field -area"):
+                with Horizontal(classes="field"):
+                    yield Static("request", classes="label")
+                    yield Static("", id="request-error", classes="error")
+                yield TextArea(id="request", compact=True, tab_behavior="focus", highlight_cursor_line=False)
+            for name, label, hint in (
+                ("engine", "engine", "as configured"),
+                ("parallelism", "parallel", "safe, balanced or extreme; as configured"),
+                ("loops", "max loops", "1 to 32; as configured, else 8"),
+            ):
+                with Horizontal(classes="field"):
+                    yield Static(label, classes="label")
+                    yield Input(placeholder=hint, id=name, compact=True)
+                    yield Static("", id=f"{name}-error", classes="error")
+            with Horizontal(classes="buttons"):
+                yield choice("Leave", "esc", "leave")
+                yield choice("Plan", "^s", "plan")
+
+    def on_mount(self) -> None:
+        blink = not getattr(self.app, "still", False)
+        for field in (*self.query(Input), *self.query(TextArea)):
+            field.cursor_blink = blink
+        self.query_one("#request", TextArea).focus()
+        self._wish()
+
+    def _wish(self) -> PlanWish | None:
+        """What the fields say, ``None`` with the problem beside its field."""
+        request = self.query_one("#request", TextArea).text.strip()
+        engine, parallelism, loops = (
+            self.query_one(f"#{name}", Input).value.strip() for name in ("engine", "parallelism", "loops")
+        )
+        wrong = {
+            "request": "" if request or not self.touched else "say what is to be done",
+            "engine": "" if not engine or engine in ENGINES else f"one of {', '.join(ENGINES)}",
+            "parallelism": ""
+            if not parallelism or parallelism in PARALLELISM
+            else "safe, balanced or extreme",
+            "loops": "" if not loops or (loops.isdecimal() and 1 <= int(loops) <= MOST_LOOPS) else "1 to 32",
+        }
+        for name, text in wrong.items():
+            beside = self.query_one(f"#{name}-error", Static)
+            beside.update(Content(text))
+            beside.display = bool(text)
+        bad = not request or any(wrong.values())
+        self.query_one("#plan", Button).disabled = bad
+        if bad:
+            return None
+        level = cast("Literal['safe', 'balanced', 'extreme']", parallelism) if parallelism else None
+        return PlanWish(request, engine or None, level, int(loops) if loops else None)
+
+    @on(Input.Changed)
+    @on(TextArea.Changed)
+    def _typed(self) -> None:
+        if self.is_mounted and self.query("#plan"):
+            self._wish()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self.action_plan()
+
+    @on(Button.Pressed)
+    def _pressed(self, message: Button.Pressed) -> None:
+        if message.button.id == "plan":
+            self.action_plan()
+        else:
+            self.dismiss(None)
+
+    def action_plan(self) -> None:
+        self.touched = True
+        wish = self._wish()
+        if wish is None:
+            self.app.bell()
+        else:
+            self.dismiss(wish)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class PlanPreview(ModalScreen[str]):
+    """Dismisses with ``start``, ``keep``, ``edit`` or ``cancel``; a broken plan cannot be started."""
+
+    CSS_PATH = MODALS
+    COMPONENT_CLASSES = LOOK_CLASSES
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape,k", "choose('keep')", "Keep planned", show=False, id="preview.keep"),
+        Binding("s", "choose('start')", "Start", show=False, id="preview.start"),
+        Binding("e", "choose('edit')", "Edit", show=False, id="preview.edit"),
+        Binding("c", "choose('cancel')", "Cancel", show=False, id="preview.cancel"),
+        Binding("left", "app.focus_previous", "Before", show=False, id="preview.before"),
+        Binding("right", "app.focus_next", "Next", show=False, id="preview.next"),
+    ]
+
+    def __init__(self, plan: Plan, blockers: tuple[str, ...], *, edited: bool = False) -> None:
+        super().__init__()
+        self.plan = plan
+        self.blockers = blockers
+        self.edited = edited
+
+    def compose(self) -> ComposeResult:
+        with Vertical(classes="dialog -large") as dialog:
+            word = "Edited plan" if self.edited else "Plan"
+            dialog.border_title = Content(f"{word} {clean(self.plan.mission_id)}: nothing runs yet")
+            dialog.border_subtitle = Content("esc keeps it planned")
+            yield Prose(id="plan")
+            with Horizontal(classes="buttons"):
+                yield choice("Keep planned", "k", "keep")
+                yield choice("Edit", "e", "edit")
+                yield choice("Cancel", "c", "cancel", danger=True)
+                yield choice("Start", "s", "start")
+
+    def on_mount(self) -> None:
+        start = self.query_one("#start", Button)
+        start.disabled = bool(self.blockers)
+        self.query_one("#plan", Prose).show(plan_items(self.plan, self.blockers))
+        self.query_one("#keep", Button).focus()
+
+    @on(Button.Pressed)
+    def _pressed(self, message: Button.Pressed) -> None:
+        self.action_choose(message.button.id or "keep")
+
+    def action_choose(self, how: str) -> None:
+        if how == "start" and self.blockers:
+            self.app.bell()
+            return
+        self.dismiss(how)
+
+
+def plan_items(plan: Plan, blockers: tuple[str, ...]) -> list[Item]:
+    """The plan to look at: what is wrong, every loop with scope and risk, what overlaps."""
+    items: list[Item] = []
+    if blockers:
+        items.append(Head(f"✖ this plan cannot run · {len(blockers)}", "bad"))
+        items += [Body(text, "bad", indent=2, mark="·") for text in blockers]
+        items.append(Raw(()))
+    loops = len(plan.graph.nodes)
+    items += [Body(plan.request, "strong"), Raw(())]
+    engine = plan.options.get("engine")
+    facts = [f"{loops} loop{'' if loops == 1 else 's'}"]
+    facts += [f"engine {engine}"] if engine else []
+    facts += [str(plan.options[name]) for name in ("parallelism", "strategy") if plan.options.get(name)]
+    items.append(Fact("plan", " · ".join(facts)))
+    if plan.options.get("target"):
+        items.append(Fact("target", str(plan.options["target"])))
+    for node in plan.graph.nodes:
+        items += _node_items(node)
+    if plan.overlaps:
+        items += [Raw(()), Head(f"overlaps · {len(plan.overlaps)}", "warn")]
+        items += [Body(_overlap(one), indent=2, mark="·") for one in plan.overlaps]
+    if plan.domains_truncated:
+        items += [Raw(()), Head("left out: more than the loops allowed", "warn")]
+        items.append(Body(", ".join(plan.domains_truncated), indent=2))
+    warnings = plan.options.get("warnings")
+    if isinstance(warnings, list) and warnings:
+        items += [Raw(()), Head("warnings", "warn")]
+        items += [Body(str(text), indent=2, mark="·") for text in warnings]
+    return items
+
+
+def _node_items(node: Node) -> list[Item]:
+    risk = node.risk.level
+    human = "  a person decides" if node.risk.requires_human_handoff else ""
+    gates = [*node.gates.local, *node.gates.integration]
+    workers = f"{_count(node.maker.worker_count, 'maker')}, {_count(node.checker.worker_count, 'checker')}"
+    items: list[Item] = [
+        Raw(()),
+        Raw(
+            (
+                (clean(node.loop_id), "strong"),
+                ("  ", "text"),
+                (f"{clean(risk)} risk", RISK_LOOKS.get(risk, "warn")),
+                (human, "warn"),
+                (f"  {clean(node.level)}", "muted"),
+            )
+        ),
+        Fact("  owns", ", ".join(node.owner_scope.entries) or "nothing"),
+        Fact("  work", f"{workers}; gates {', '.join(gates) or 'none'}"),
+    ]
+    if node.risk.reasons and node.risk.reasons != ["bounded_scope"]:
+        items.append(Fact("  because", "; ".join(node.risk.reasons)))
+    if node.dependencies:
+        items.append(Fact("  after", ", ".join(node.dependencies)))
+    return items
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _overlap(one: dict[str, object]) -> str:
+    text = one.get("text")
+    return str(text) if text else ", ".join(f"{key} {value}" for key, value in one.items())
+
+
+def edit(app: App[object] | object, path: Path) -> str | None:
+    """Open ``path`` in the operator's editor, the terminal given to it; what went wrong, if anything did."""
+    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
+    if not editor:
+        return f"$EDITOR is not set; edit {path} and start the mission: the plan is checked again then"
+    assert isinstance(app, App)
+    try:
+        with app.suspend():
+            done = subprocess.run([*shlex.split(editor), str(path)], check=False)
+    except SuspendNotSupported:
+        return f"this terminal cannot be given to an editor; edit {path} elsewhere"
+    except (OSError, ValueError) as error:
+        return f"{editor} cannot be started: {error}"
+    return None if done.returncode == 0 else f"{editor} ended with {done.returncode}"

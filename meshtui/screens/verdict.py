@@ -1,0 +1,106 @@
+"""A person's verdict on what was handed over: approve or reject, with a reason."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from meshtui.core.mesh.view import LoopRow, MissionView
+from meshtui.screens.confirm import choice
+from meshtui.text import clean
+from meshtui.theme import MODALS
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What the operator decided."""
+
+    verdict: Literal["approve", "reject"]
+    reason: str
+
+
+class VerdictForm(ModalScreen[Given]):
+    """Dismisses with a verdict, ``None`` to leave it open. A verdict needs a reason."""
+
+    CSS_PATH = MODALS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave it open", show=False, id="verdict.leave"),
+        Binding("ctrl+a", "give('approve')", "Approve", show=False, priority=True, id="verdict.approve"),
+        Binding("ctrl+r", "give('reject')", "Reject", show=False, priority=True, id="verdict.reject"),
+    ]
+
+    def __init__(
+        self, mission: MissionView, loop: LoopRow, verdict: Literal["approve", "reject"] | None = None
+    ) -> None:
+        super().__init__(classes="-ask")
+        self.mission = mission
+        self.loop = loop
+        self.verdict = verdict
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
+            dialog.border_title = Content(f"Decide on {clean(self.loop.key)}")
+            dialog.border_subtitle = Content("esc leaves it open")
+            yield Static(self._facts(), classes="text")
+            with Horizontal(classes="field"):
+                yield Static("reason", classes="label")
+                yield Input(placeholder="recorded with your name", id="reason", compact=True)
+                yield Static("", id="reason-error", classes="error")
+            with Horizontal(classes="buttons"):
+                yield choice("Leave it", "esc", "leave")
+                yield choice("Approve", "^a", "approve")
+                yield choice("Reject", "^r", "reject", danger=True)
+
+    def _facts(self) -> Content:
+        loop = self.loop
+        parts: list[str | tuple[str, str]] = [(clean(loop.handoff_reason or "a person decides"), "bold")]
+        parts.append(f"\n{clean(loop.risk)} risk")
+        if loop.risk_reasons:
+            parts.append((f": {clean('; '.join(loop.risk_reasons))}", "$quiet"))
+        number = len(loop.changed_files)
+        parts.append(f"\n{number} file{'' if number == 1 else 's'} changed")
+        if loop.changed_files:
+            shown = ", ".join(loop.changed_files[:4]) + (" …" if number > 4 else "")
+            parts.append((f": {clean(shown)}", "$quiet"))
+        gates = f"\n{len(loop.gates_passed)} of {len(loop.gates_selected)} gates passed"
+        parts.append(gates if loop.gates_selected else "")
+        return Content.assemble(*parts)
+
+    def on_mount(self) -> None:
+        field = self.query_one("#reason", Input)
+        field.cursor_blink = not getattr(self.app, "still", False)
+        field.focus()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        # enter takes the verdict that was asked for; without one it asks which.
+        if self.verdict is not None:
+            self.action_give(self.verdict)
+        else:
+            self.query_one("#approve", Button).focus()
+
+    @on(Button.Pressed)
+    def _pressed(self, message: Button.Pressed) -> None:
+        if message.button.id in ("approve", "reject"):
+            self.action_give(message.button.id)
+        else:
+            self.dismiss(None)
+
+    def action_give(self, verdict: str) -> None:
+        reason = self.query_one("#reason", Input).value.strip()
+        if not reason:
+            self.query_one("#reason-error", Static).update(Content("say why"))
+            self.query_one("#reason", Input).focus()
+            return
+        self.dismiss(Given("approve" if verdict == "approve" else "reject", reason))
+
+    def action_leave(self) -> None:
+        self.dismiss(None)

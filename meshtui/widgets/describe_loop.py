@@ -1,0 +1,455 @@
+"""What the details say of a loop: state, diff, gates, proof, findings, log, as items to lay out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.cells import cell_len
+
+from meshtui.core.mesh.detail import Claim, Diff, DiffFile, Finding, Gate, Kept, Log, Proof
+from meshtui.core.mesh.verify import Check
+from meshtui.core.mesh.view import LoopRow, MissionView
+from meshtui.status import RISK_LOOKS, VERDICT_MARKS, Mark, event_look, loop_mark, mission_mark
+from meshtui.text import clean, clean_output, duration, moment, number, stopwatch, time_of_day
+from meshtui.widgets.loops import bar_look, phase_of, used_of
+from meshtui.widgets.paint import Line, Span
+from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, Ready, bar
+
+GAP = Raw(())
+READING: list[Item] = [Fact("", "Reading…", "muted")]
+_BAR = 20
+_GATE_MARKS = {
+    "passed": Mark("✔", "passed", "ok"),
+    "failed": Mark("✖", "failed", "bad"),
+    "skipped": Mark("–", "skipped", "idle"),
+    "waiting": Mark("◌", "not run", "idle"),
+}
+_BUDGET = (
+    ("wall_ms", "wall time"),
+    ("model_calls", "calls"),
+    ("iterations", "iterations"),
+    ("subagents", "workers"),
+    ("changed_files", "files"),
+    ("patch_bytes", "patch"),
+    ("tokens", "tokens"),
+)
+_PHASES = {
+    "triage": "checks its state and budget",
+    "maker": "its makers change the files",
+    "gates": "its gates run on the candidate",
+    "checker": "its checkers look at the candidate",
+    "integration": "the loops' commits are put together",
+    "finalizer": "the result is judged",
+    "handoff": "it waits for a person",
+}
+
+
+def took(ms: int) -> str:
+    """How long something took: ``310 ms``, ``12.8 s``, then as :func:`duration`."""
+    if ms < 1000:
+        return f"{ms} ms"
+    return f"{ms / 1000:.1f} s" if ms < 60_000 else duration(ms)
+
+
+# -- state ------------------------------------------------------------------------------------------
+
+
+def state_items(row: LoopRow, mission: MissionView | None, kept: Kept | None, now: int) -> list[Item]:
+    """What the loop does now, what it may, what stands in its way, what is kept where."""
+    mark = loop_mark(row)
+    items: list[Item] = [
+        Raw(
+            (
+                (f"{mark.glyph} {clean(mark.word)}", mark.look),
+                ("  ", "text"),
+                (clean(row.title or row.loop_id), "strong"),
+            )
+        )
+    ]
+    items += _doing(row, now)
+    if row.handoff_reason and row.status == "handoff":
+        items += [GAP, Head("a person decides  (a)", "warn"), Body(row.handoff_reason, indent=2)]
+    if row.blockers and row.status != "handoff":
+        items += [GAP, Head(f"blockers · {len(row.blockers)}", "bad")]
+        items += [Body(text, "text", indent=2, mark="·") for text in row.blockers[:50]]
+    items += [GAP, *_scope(row), GAP, *_budget(row, now)]
+    if kept is not None:
+        items += _decided(kept)
+    if mission is not None:
+        items += [GAP, *_mission(mission)]
+    if kept is not None and kept.places:
+        items += [GAP, Head("kept")]
+        items += [Fact(f"  {label}", text) for label, text in kept.places]
+    if kept is not None and kept.handoff:
+        items += [GAP, Head("handoff.md"), Body(kept.handoff, indent=2)]
+    return items
+
+
+def _doing(row: LoopRow, now: int) -> Iterator[Item]:
+    if row.status == "running":
+        words = _PHASES.get(row.phase or "", row.phase or "")
+        yield Fact("now", f"{phase_of(row) or 'starts'}: {words}" if words else "starts", "run")
+        if row.active_workers:
+            yield Fact("at work", ", ".join(row.active_workers))
+    elif phase_of(row) and row.ended:
+        yield Fact("ended in", phase_of(row))
+    if row.iteration:
+        yield Fact("iteration", f"{row.iteration} of {row.max_iterations or '?'}")
+    value = row.elapsed(now)
+    if value is not None:
+        since = f"  since {moment(row.started_at)}" if row.started_at is not None else ""
+        yield Fact("time", stopwatch(value) + since)
+    if row.dependencies:
+        yield Fact("after", ", ".join(row.dependencies))
+
+
+def _scope(row: LoopRow) -> Iterator[Item]:
+    owns = [*row.directories, *row.files]
+    yield Fact(
+        "owns", ", ".join(owns[:40]) + (f" and {len(owns) - 40} more" if len(owns) > 40 else "") or "nothing"
+    )
+    reasons = f": {'; '.join(row.risk_reasons)}" if row.risk_reasons else ""
+    yield Fact("risk", row.risk + reasons, RISK_LOOKS.get(row.risk, "warn"))
+    if row.level:
+        yield Fact("level", row.level)
+    yield Fact("workers", f"{row.makers} makers, {row.checkers} checkers planned, {row.workers_used} used")
+    passed, failed = len(row.gates_passed), len(row.gates_failed)
+    text = f"{passed} of {len(row.gates_selected)} passed" + (f", {failed} failed" if failed else "")
+    yield Fact("gates", text, "bad" if failed else "text")
+    if row.changed_files:
+        count = len(row.changed_files)
+        yield Fact("changed", f"{count} file{'' if count == 1 else 's'}")
+
+
+def _budget(row: LoopRow, now: int) -> Iterator[Item]:
+    yield Head("budget")
+    for part, label in _BUDGET:
+        found = used_of(row, part, now)
+        if found is None:
+            continue
+        used, most = found
+        if part == "wall_ms":
+            text = f"{stopwatch(round(used))} of {stopwatch(round(most))}"
+        else:
+            text = f"{number(round(used))} of {number(round(most))}"
+        # Using every iteration or worker is no alarm: that is what they are for.
+        look = "ok" if part in ("iterations", "subagents") else bar_look(used / most)
+        yield Raw(
+            ((f"  {label}".ljust(LABEL), "muted"), *bar(used / most, _BAR, look), (f"  {text}", "text"))
+        )
+
+
+def _decided(kept: Kept) -> Iterator[Item]:
+    if kept.verdict:
+        yield GAP
+        good = kept.verdict[0].startswith("approve")
+        yield Fact("verdict", kept.verdict[0], "ok" if good else "bad")
+        for reason in kept.verdict[1:]:
+            yield Body(reason, indent=LABEL)
+    if kept.merges:
+        yield GAP
+        yield Head("merged")
+        for loop, strategy, good, said in kept.merges:
+            mark = _GATE_MARKS["passed" if good else "failed"]
+            words = f"  {clean(strategy).replace('_', ' ')}" + (f": {clean(said)}" if said else "")
+            spans: list[Span] = [
+                ("  ", "text"),
+                (f"{mark.glyph} ", mark.look),
+                (clean(loop), "text"),
+                (words, "muted"),
+            ]
+            yield Raw(tuple(spans))
+    if kept.effects:
+        yield GAP
+        yield Head("side effects", "warn")
+        for text in kept.effects:
+            yield Body(text, indent=2, mark="·")
+
+
+def _mission(mission: MissionView) -> Iterator[Item]:
+    mark = mission_mark(mission)
+    yield Head(f"mission {mission.mission_id}")
+    yield Fact(
+        "  state", f"{mark.glyph} {mark.word}, {mission.done} of {len(mission.loops)} loops done", mark.look
+    )
+    if mission.runner.alive:
+        where = f" on {mission.runner.host}" if mission.runner.host else ""
+        kind = "another tool's runner" if mission.runner.foreign else "runner"
+        yield Fact("  runner", f"{kind} {mission.runner.pid or ''}{where}")
+    proof = mission.graph_proof or {}
+    if isinstance(proof.get("branch"), str):
+        yield Fact("  result", f"branch {proof['branch']}" + ("  (l lands it)" if mission.ok else ""))
+    if mission.repo:
+        yield Fact("  repo", mission.repo)
+    if mission.request:
+        yield Fact("  request", mission.request)
+
+
+# -- diff -------------------------------------------------------------------------------------------
+
+_LETTERS = {"A": "ok", "D": "bad", "M": "text", "R": "run", "T": "warn"}
+
+
+def diff_items(row: LoopRow, diff: Diff | None) -> list[Item]:
+    """The files first, then the patch, coloured."""
+    if diff is None:
+        return READING
+    items: list[Item] = []
+    if diff.problem:
+        items += [Fact("problem", diff.problem, "bad"), GAP]
+    if not diff.files and not diff.lines:
+        text = (
+            "It changed nothing."
+            if row.ended
+            else "Nothing to compare yet: the makers have left no candidate."
+        )
+        return [*items, Fact("", text, "muted")]
+    added, removed = sum(one.insertions for one in diff.files), sum(one.deletions for one in diff.files)
+    count = len(diff.files)
+    items.append(
+        Raw(
+            (
+                (f"+{number(added)}", "ok"),
+                (" ", "text"),
+                (f"-{number(removed)}", "bad"),
+                (f"  in {count} file{'' if count == 1 else 's'}", "text"),
+                (f"  {clean(diff.source)}", "muted"),
+            )
+        )
+    )
+    width = min(44, max((cell_len(clean(one.path)) for one in diff.files), default=0))
+    items += [Raw(_file_line(one, width)) for one in diff.files]
+    items.append(Ready(tuple(_patch_lines(diff.lines))))
+    if diff.cut:
+        items.append(Fact("", "… more: the rest stands in the commit", "muted"))
+    return items
+
+
+def _file_line(one: DiffFile, width: int) -> Line:
+    path = clean(one.path)
+    counts: list[Span] = (
+        [("binary", "muted")]
+        if one.binary
+        else [(f"+{one.insertions}", "ok"), (" ", "text"), (f"-{one.deletions}", "bad")]
+    )
+    filling = " " * max(0, width - cell_len(path))
+    return (
+        ("  ", "text"),
+        (f"{clean(one.status)} ", _LETTERS.get(one.status, "text")),
+        (path + filling + "  ", "text"),
+        *counts,
+    )
+
+
+def _patch_lines(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    hunk = False
+    for raw in lines:
+        line = clean(raw.expandtabs(4))
+        if raw.startswith("diff --git "):
+            hunk = False
+            yield "", "text"
+            yield line.removeprefix("diff --git "), "strong"
+        elif raw.startswith("@@"):
+            hunk = True
+            yield line, "run"
+        elif not hunk:
+            # What says nothing that the list of files does not say.
+            if not raw.startswith(("index ", "--- ", "+++ ")) and line:
+                yield line, "muted"
+        else:
+            look = "ok" if raw.startswith("+") else "bad" if raw.startswith("-") else "muted"
+            yield line, look
+
+
+# -- gates ------------------------------------------------------------------------------------------
+
+
+def gate_items(row: LoopRow, gates: tuple[Gate, ...] | None) -> list[Item]:
+    """Every gate with its result, and what it printed; those that failed first to be read."""
+    if gates is None:
+        return READING
+    if not gates:
+        return [Fact("", "No gates are planned for it.", "muted")]
+    passed = sum(1 for gate in gates if gate.result == "passed")
+    items: list[Item] = [Raw((("gates".ljust(LABEL), "muted"), (f"{passed} of {len(gates)} passed", "text")))]
+    width = min(34, max(cell_len(clean(gate.gate_id)) for gate in gates))
+    items += [Raw(_gate_line(gate, width)) for gate in gates]
+    for gate in sorted(gates, key=lambda one: one.result != "failed"):
+        items += _gate_log(gate)
+    return items
+
+
+def _gate_line(gate: Gate, width: int) -> Line:
+    mark = _GATE_MARKS[gate.result]
+    name = clean(gate.gate_id)
+    facts = []
+    if gate.timed_out:
+        facts.append("timed out")
+    elif gate.exit_code is not None:
+        facts.append(f"exit {gate.exit_code}")
+    if gate.duration_ms and gate.command and not gate.command.startswith("builtin:"):
+        facts.append(took(gate.duration_ms))
+    if gate.iteration:
+        facts.append(f"iteration {gate.iteration}")
+    filling = " " * max(0, width - cell_len(name))
+    return (
+        ("  ", "text"),
+        (f"{mark.glyph} {mark.word}".ljust(10), mark.look),
+        (name + filling + "  ", "text"),
+        (" · ".join(facts), "muted"),
+    )
+
+
+def _gate_log(gate: Gate) -> Iterator[Item]:
+    if not (gate.tail or gate.blockers or gate.left_behind):
+        return
+    mark = _GATE_MARKS[gate.result]
+    yield GAP
+    yield Raw(((f"{mark.glyph} ", mark.look), (clean(gate.gate_id), "strong")))
+    if gate.command and not gate.command.startswith("builtin:"):
+        yield Body(f"$ {gate.command}", "muted", indent=2)
+    for text in gate.blockers:
+        yield Body(text, "bad", indent=2)
+    if gate.left_behind:
+        yield Body(f"left behind and removed: {', '.join(gate.left_behind[:20])}", "warn", indent=2)
+    yield Ready(
+        tuple((f"  {line}", "text") for line in clean_output("\n".join(gate.tail))) if gate.tail else ()
+    )
+    if gate.log:
+        yield Body(gate.log, "muted", indent=2)
+
+
+# -- proof ------------------------------------------------------------------------------------------
+
+
+def proof_items(proof: Proof | None, checks: tuple[Check, ...] | None, verifying: bool) -> list[Item]:
+    """The claims with their evidence; after verification what became of each."""
+    if proof is None:
+        return READING
+    items: list[Item] = []
+    if verifying:
+        items += [Fact("", "Verifying…", "run"), GAP]
+    elif checks is not None:
+        items += [*_checks(checks), GAP]
+    elif proof.exists:
+        items += [Raw((("v", "key"), (" verifies: what can be computed again is", "muted"))), GAP]
+    if not proof.exists:
+        return [*items, Fact("", "No proof yet: it is written when the loop ends.", "muted")]
+    items.append(Fact("status", proof.status or "?"))
+    for label, commit in (("base", proof.base), ("head", proof.head)):
+        if commit:
+            items.append(Fact(label, commit))
+    if proof.claims:
+        items += [GAP, Head(f"claims · {len(proof.claims)}")]
+    for claim in proof.claims:
+        items += _claim(claim)
+    if proof.blockers:
+        items += [GAP, Head("blockers", "bad"), *(Body(text, indent=2, mark="·") for text in proof.blockers)]
+    return items
+
+
+def _checks(checks: tuple[Check, ...]) -> Iterator[Item]:
+    bad = sum(1 for check in checks if check.verdict == "mismatch")
+    claimed = sum(1 for check in checks if check.verdict == "claimed")
+    if bad:
+        yield Head(f"✖ the proof does not hold · {bad} of {len(checks)} differ", "bad")
+    elif not checks:
+        yield Head("nothing to verify yet: no loop has ended", "muted")
+    else:
+        words = f", {claimed} only claimed" if claimed else ""
+        yield Head(f"✔ the proof holds · {len(checks) - claimed} of {len(checks)} verified{words}", "ok")
+    subjects = {check.subject for check in checks}
+    for check in sorted(checks, key=lambda one: ("mismatch", "claimed", "verified").index(one.verdict)):
+        mark = VERDICT_MARKS[check.verdict]
+        where = f"{clean(check.subject)}: " if len(subjects) > 1 else ""
+        yield Raw(
+            (
+                ("  ", "text"),
+                (f"{mark.glyph} {mark.word}", mark.look),
+                (f"  {where}{clean(check.claim)}", "text"),
+            )
+        )
+        said = check.text.removeprefix("claimed, not verified: ")
+        yield Body(said, "bad" if check.verdict == "mismatch" else "muted", indent=4)
+
+
+def _claim(claim: Claim) -> Iterator[Item]:
+    facts = []
+    if claim.exit_code is not None:
+        facts.append(f"exit {claim.exit_code}")
+    if claim.duration_ms is not None:
+        facts.append(took(claim.duration_ms))
+    if claim.sha256:
+        facts.append(f"{clean(claim.sha256[:4])}…{clean(claim.sha256[-2:])}")
+    bad = claim.claim.endswith(("failed", "rejected"))
+    yield Raw(
+        (
+            ("  ", "text"),
+            ("· ", "muted"),
+            (clean(claim.claim), "bad" if bad else "text"),
+            ("  " + " · ".join(facts), "muted"),
+        )
+    )
+    if claim.command:
+        yield Body(f"$ {claim.command}", "muted", indent=4)
+    if claim.log:
+        yield Body(claim.log, "muted", indent=4)
+
+
+# -- findings ---------------------------------------------------------------------------------------
+
+
+def finding_items(row: LoopRow, findings: tuple[Finding, ...] | None) -> list[Item]:
+    """What was said, the newest iteration first."""
+    if findings is None:
+        return READING
+    if not findings:
+        text = "Nothing was found." if row.ended else "Nobody has looked at it yet."
+        return [Fact("", text, "muted")]
+    items: list[Item] = []
+    for iteration in dict.fromkeys(one.iteration for one in findings):
+        if items:
+            items.append(GAP)
+        items.append(Head(f"iteration {iteration}"))
+        for one in findings:
+            if one.iteration == iteration:
+                items += _finding(one)
+    return items
+
+
+def _finding(one: Finding) -> Iterator[Item]:
+    word, look = "said", "text"
+    if one.approved is not None:
+        word, look = ("✔ approved", "ok") if one.approved else ("✖ rejected", "bad")
+    if one.who == "gates":
+        word = "✖ failed"
+    spans: list[Span] = [("  ", "text"), (word, look), (f"  {clean(one.who)}", "text")]
+    if one.fresh is False:
+        spans.append(("  not a fresh session", "bad"))
+    yield Raw(tuple(spans))
+    for text in one.texts:
+        yield Body(text, indent=4, mark="  ·")
+
+
+# -- log --------------------------------------------------------------------------------------------
+
+
+def log_items(log: Log | None, output: tuple[tuple[str, str], ...]) -> list[Item]:
+    """The loop's events, and below them what its workers print."""
+    if log is None:
+        return READING
+    items: list[Item] = []
+    for line in log.lines:
+        at = time_of_day(line.at) if line.at is not None else "        "
+        spans: list[Span] = [
+            (at + " ", "muted"),
+            (clean(line.event.removeprefix("loop_").replace("_", " ")), event_look(line.event)),
+        ]
+        if line.message:
+            spans.append((f"  {clean(line.message)}", "text"))
+        items.append(Raw(tuple(spans)))
+    if output:
+        items += [GAP, Ready(output)]
+    if not items:
+        items.append(Fact("", "Nothing happened yet: the loop has not started.", "muted"))
+    return items

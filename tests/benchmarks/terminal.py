@@ -1,0 +1,99 @@
+"""A program on a terminal of its own, and when it first shows something."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import signal
+import struct
+import subprocess
+import termios
+import threading
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+from tests.benchmarks.timing import python, python_environment
+
+_CONTROL = re.compile(rb"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]")
+_KEPT = 4096
+"""How much of what was shown before is kept, for a word that comes in two pieces."""
+
+
+class Terminal:
+    """Runs ``python`` with ``arguments`` on a terminal of 120 columns and 40 rows; ends it on leaving."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        self._main, child = pty.openpty()
+        fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
+        self.began = time.perf_counter()
+        self._process = subprocess.Popen(
+            python(arguments),
+            stdin=child,
+            stdout=child,
+            stderr=child,
+            env={**python_environment(), "TERM": "xterm-256color", "COLORTERM": "truecolor"},
+            start_new_session=True,
+        )
+        os.close(child)
+        self._text = b""
+        self._ended = False
+        self._news = threading.Condition()
+        self._thread = threading.Thread(target=self._read, daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """The program's process."""
+        return self._process.pid
+
+    def _read(self) -> None:
+        raw = b""
+        while True:
+            try:
+                raw += os.read(self._main, 1 << 16)
+            except OSError:
+                break
+            # An unfinished control sequence waits for its end.
+            cut = raw.rfind(b"\x1b", max(0, len(raw) - 32))
+            whole, raw = (raw, b"") if cut == -1 or _CONTROL.match(raw, cut) else (raw[:cut], raw[cut:])
+            with self._news:
+                self._text += _CONTROL.sub(b"", whole)
+                self._news.notify_all()
+        with self._news:
+            self._ended = True
+            self._news.notify_all()
+
+    def shows(self, word: str, *, limit: float = 60.0) -> float:
+        """Wait until ``word`` is shown anew; the moment in :func:`time.perf_counter`."""
+        needle = word.encode()
+        end = time.monotonic() + limit
+        with self._news:
+            while (found := self._text.find(needle)) == -1:
+                if self._ended or not self._news.wait(max(0.0, end - time.monotonic())):
+                    tail = self._text[-500:].decode(errors="replace")
+                    raise RuntimeError(f"{word!r} was not shown; at the end: {tail!r}")
+                if len(self._text) > (1 << 22):
+                    self._text = self._text[-_KEPT:]
+            moment = time.perf_counter()
+            self._text = self._text[found + len(needle) :]
+        return moment
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(signal.SIGTERM)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        os.close(self._main)
+        self._thread.join(5)
