@@ -10,6 +10,7 @@ ARGS =
 help:
 	@echo 'make demo         builds a small repository and a lane, works it, shows it'
 	@echo 'make test         runs the tests (make test ARGS="-k queue" some of them)'
+	@echo 'make test-engines runs the real claude and codex against a scripted model (Linux, npm)'
 	@echo 'make check        format, lint, types, import contracts'
 	@echo 'make screenshots  draws the pictures in screenshots/ anew'
 	@echo 'make bench        measures, and prints ratios'
@@ -20,6 +21,9 @@ demo: $(STAMP)
 
 test: $(STAMP)
 	@$(PY) -m pytest $(ARGS)
+
+test-engines: $(STAMP)
+	@$(PY) -m tests.engines.isolate $(ARGS)
 
 check: $(STAMP)
 	$(PY) -m ruff format --check .
@@ -35,7 +39,7 @@ bench: $(STAMP)
 	@$(PY) -m tests.benchmarks.mesh $(ARGS)
 
 clean:
-	rm -rf $(VENV) .demo build dist meshtui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
+	rm -rf $(VENV) .demo .engines build dist meshtui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
 		.import_linter_cache tests/real/.archives
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -60,4 +64,4 @@ $(STAMP): pyproject.toml
 	@$(PY) -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(STAMP)
 
-.PHONY: help demo test check screenshots bench clean
+.PHONY: help demo test test-engines check screenshots bench clean

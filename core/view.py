@@ -112,6 +112,7 @@ class Exit:
         "retry",
         "drop",
         "requeue",
+        "withdraw",
         "repair",
         "drop-file",
         "run",
@@ -150,6 +151,34 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Held:
+    """A phase that waits for an engine's usage limit to pass."""
+
+    envelope_id: str
+    engine: str
+    until: int | None
+    since: int | None
+    known: bool = False
+    """Whether the engine said when its limit ends; else it is tried again then."""
+    text: str = ""
+    """The engine's own words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """How a lane stands to a cap it comes near, or has reached."""
+
+    cap: str
+    used: float
+    most: float
+
+    @property
+    def reached(self) -> bool:
+        """Whether nothing more is claimed."""
+        return self.used >= self.most
+
+
+@dataclass(frozen=True, slots=True)
 class LaneView:
     """A lane at one moment."""
 
@@ -178,6 +207,8 @@ class LaneView:
     """``False`` while rows are still being read; a later view has them."""
     depth_history: tuple[tuple[int, int], ...] = ()
     """``(time, pending)`` after each change of the queue, oldest first, from the journal."""
+    held: Held | None = None
+    spent: Spent | None = None
     attention: tuple[Attention, ...] = ()
     warnings: tuple[str, ...] = ()
     journal: tuple[Event, ...] = ()

@@ -233,6 +233,10 @@ class Call:
             raise WorkFailed(f"{self.ending_path}: cannot be read back; remove it and try again")
         return ending
 
+    def cpu_seconds(self) -> float:
+        """Processor time of the call's processes so far, of those that run and of what they reaped."""
+        return sum(member.cpu_seconds() for member in self._circle().members(thorough=False))
+
     def end(self, reason: EndReason, by: str, *, grace: float = GRACE) -> EndReport:
         """End the call and everything that belongs to it; returns as soon as nothing is left.
 

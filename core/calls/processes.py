@@ -40,6 +40,19 @@ class Member:
         except OSError:
             return -1
 
+    def cpu_seconds(self) -> float:
+        """Processor time it and the children it reaped have used; 0 once it is gone."""
+        if not self.alive():
+            return 0.0
+        if not _LINUX:
+            return _cpu_elsewhere(self.pid)
+        try:
+            with open(f"/proc/{self.pid}/stat", "rb") as file:  # noqa: PTH123
+                fields = file.read().rpartition(b") ")[2].split()
+            return sum(int(field) for field in fields[11:15]) / os.sysconf("SC_CLK_TCK")
+        except (OSError, IndexError, ValueError):
+            return 0.0
+
     def name(self) -> str:
         """Its program's short name, control characters replaced; ``?`` once it is gone."""
         text = _name(self.pid).decode("utf-8", "replace")
@@ -198,6 +211,16 @@ def _carries_elsewhere(pid: int, needle: bytes) -> bool:
 def _member(pid: int) -> Member | None:
     started = identity.started_at(pid)
     return None if started is None else Member(pid, started)
+
+
+def _cpu_elsewhere(pid: int) -> float:
+    import psutil
+
+    try:
+        times = psutil.Process(pid).cpu_times()
+    except (psutil.Error, OSError):
+        return 0.0
+    return float(times.user + times.system)
 
 
 def _name(pid: int) -> bytes:

@@ -43,6 +43,15 @@ class EngineRequest:
     effort: str | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     """The complete environment the program will get."""
+    read_only: bool = False
+    """Whether the program may change nothing, whatever its role may do otherwise."""
+    session_usage: Usage | None = None
+    """What the resumed session had used in all before this call, as far as it is known."""
+
+    @property
+    def may_write(self) -> bool:
+        """Whether changing files is what it is there for."""
+        return not self.read_only and self.role in ("run", "maker")
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +92,36 @@ class Usage:
         }
         return {key: value for key, value in values.items() if value is not None}
 
+    @classmethod
+    def from_json(cls, value: object) -> Usage | None:
+        """The figures in a result or another file; ``None`` where there are none."""
+        given = value if isinstance(value, dict) else {}
+        numbers = {
+            key: given[key]
+            for key in ("input_tokens", "output_tokens", "cost_usd")
+            if isinstance(given.get(key), (int, float)) and not isinstance(given[key], bool)
+        }
+        return cls(**numbers) if numbers else None
+
+    def plus(self, other: Usage | None) -> Usage:
+        """Both together; what neither reported stays unknown."""
+
+        def add(one: float | None, two: float | None) -> float | None:
+            return two if one is None else one if two is None else one + two
+
+        if other is None:
+            return self
+        return Usage(
+            add(self.input_tokens, other.input_tokens),  # type: ignore[arg-type]
+            add(self.output_tokens, other.output_tokens),  # type: ignore[arg-type]
+            add(self.cost_usd, other.cost_usd),
+        )
+
+    @property
+    def tokens(self) -> int:
+        """Tokens in and out, as far as they were reported."""
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
@@ -97,6 +136,8 @@ class Outcome:
     usage: Usage | None = None
     reset_at_ms: int | None = None
     """When a usage limit ends, where the program said so; milliseconds since the epoch."""
+    session_usage: Usage | None = None
+    """What the session has used in all by now, where the program reports that instead of the call's own."""
 
 
 class OutputReader(Protocol):

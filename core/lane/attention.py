@@ -7,11 +7,11 @@ from pathlib import Path
 from shlex import quote
 
 from meshtui.core import identity
-from meshtui.core.clock import from_iso
+from meshtui.core.clock import from_iso, iso
 from meshtui.core.lane.rows import read_object
 from meshtui.core.lane.ways import way_out
 from meshtui.core.run_dir import LanePaths
-from meshtui.core.view import Attention, Exit, LaneView, Row
+from meshtui.core.view import Attention, Exit, Held, LaneView, Row, Spent
 
 MOST_FAILED = 50
 
@@ -21,6 +21,10 @@ def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
     root = view.run_dir
     items = [_dead(view)] if view.state == "dead" else []
     items += [_parked(row, paths, root) for row in view.stalled]
+    if view.held is not None:
+        items.append(_held(view, view.held))
+    if view.spent is not None:
+        items.append(_spent(view, view.spent))
     items += _survivors(view)
     items += [_quarantined(row, root) for row in view.quarantined]
     bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
@@ -74,6 +78,34 @@ def _parked(row: Row, paths: LanePaths, root: Path) -> Attention:
             Exit("drop", way_out("answer", row.envelope_id, root, "--drop"), "drop"),
         ),
         key=row.key,
+    )
+
+
+def _held(view: LaneView, held: Held) -> Attention:
+    row = next((row for row in view.pending if row.envelope_id == held.envelope_id), None)
+    until = iso(held.until) if held.until is not None else "later"
+    text = f"held until {until}" if held.known else f"held, tried again at {until}"
+    return Attention(
+        kind="limit",
+        subject=row.title if row is not None else held.envelope_id,
+        text=f"{text}; {held.text or f'usage limit of {held.engine}'}",
+        since=held.since,
+        exits=(Exit("withdraw", way_out("withdraw", held.envelope_id, view.run_dir), "withdraw"),),
+        key=row.key if row is not None else None,
+    )
+
+
+def _spent(view: LaneView, spent: Spent) -> Attention:
+    share = f"{spent.used:g} of {spent.most:g} ([lane] {spent.cap})"
+    reached = f"the cap is reached, {share}: raise it and start the runner again"
+    return Attention(
+        kind="budget",
+        subject=view.lane_id or view.run_dir.name,
+        text=reached if spent.reached else f"used {share}",
+        since=None,
+        exits=(Exit("start runner", f"meshtui lane --run-dir {quote(str(view.run_dir))}", "run"),)
+        if spent.reached
+        else (),
     )
 
 

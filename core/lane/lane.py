@@ -22,6 +22,7 @@ from meshtui.core.lane.queue import Placed, Queue
 from meshtui.core.lane.receipts import (
     AnswerReceipt,
     EnqueueReceipt,
+    ExtendReceipt,
     InterruptReceipt,
     KillReceipt,
     PauseReceipt,
@@ -32,8 +33,14 @@ from meshtui.core.lane.receipts import (
     WithdrawReceipt,
 )
 from meshtui.core.lane.runner import KILLED, apply_answer, attach
-from meshtui.core.lane.settle import LaneFiles, Settler
-from meshtui.core.models.envelope import kind_of, validate_envelope, validate_id, warnings_for
+from meshtui.core.lane.settle import LaneFiles, Settler, seconds_of
+from meshtui.core.models.envelope import (
+    kind_of,
+    validate_envelope,
+    validate_id,
+    warnings_for,
+    workdir_of,
+)
 from meshtui.core.models.record import Record, load_record
 from meshtui.core.models.result import make_result
 from meshtui.core.run_dir import RunDir
@@ -300,6 +307,61 @@ class Lane:
             "answer", envelope_id, lambda _: AnswerReceipt(envelope_id, action), act, **data
         )
 
+    def extend(self, envelope_id: str, seconds: float) -> ExtendReceipt:
+        """Give the active phase ``envelope_id`` more time."""
+        self._need_lane()
+        self._refuse_foreign("extend")
+        seconds_of(seconds)
+
+        def act(files: LaneFiles) -> ExtendReceipt:
+            for record in self._active_records(files):
+                if record.envelope_id == envelope_id and not self._ended_by_itself(record):
+                    deadline = Settler(files).extend(record, seconds)
+                    return ExtendReceipt(envelope_id, iso(deadline))
+            raise NotFound(f"envelope {envelope_id!r} is not running; see: meshtui status")
+
+        return self._ask_or_act(
+            "extend",
+            envelope_id,
+            lambda reply: ExtendReceipt(envelope_id, str(reply.get("deadline_at"))),
+            act,
+            seconds=seconds,
+        )
+
+    def message(self, envelope_id: str, text: str, *, message_id: str | None = None) -> EnqueueReceipt:
+        """Queue an instruction for the session of the story that ``envelope_id`` belongs to, ahead of the rest."""
+        self._need_lane()
+        self._refuse_foreign("message")
+        found = self._queue.find(envelope_id)
+        if found is None:
+            raise NotFound(f"no envelope {envelope_id!r} in this lane; see: meshtui status")
+        new_id = message_id or f"message-{secrets.token_hex(4)}"
+        envelope = checked([message_for(found[1].envelope, text, new_id)])[0][1]
+
+        def receipt(queued_at: str, depth: int) -> EnqueueReceipt:
+            return EnqueueReceipt(
+                lane_id=self.lane_id, envelope_id=new_id, position=1, queue_depth=depth, queued_at=queued_at
+            )
+
+        def act(files: LaneFiles) -> EnqueueReceipt:
+            there = files.queue.find(new_id)
+            if there is not None and there[1].envelope == envelope:
+                # A runner that ended before it could answer had put it there.
+                return receipt(there[1].queued_at, 1)
+            placed = files.queue.add_at_head(new_id, envelope)
+            return receipt(placed.record.queued_at, placed.depth)
+
+        made = self._ask_or_act(
+            "message",
+            envelope_id,
+            lambda reply: receipt(str(reply.get("queued_at")), int(reply.get("depth") or 1)),
+            act,
+            envelope=envelope,
+        )
+        data = {"depth": made.queue_depth, "by": self._by, "message_to": envelope_id}
+        self._append([("enqueued", new_id, data)])
+        return made
+
     def holder(self) -> Holder:
         """Who holds the lease."""
         return holder(self._paths, self._clock)
@@ -429,6 +491,15 @@ class Lane:
             self.warnings.append(f"the journal was not written: {error}")
 
 
+def message_for(envelope: Mapping[str, Any], text: str, message_id: str) -> dict[str, Any]:
+    """The phase that brings ``text`` to the session in which ``envelope`` was worked, or will be."""
+    made = {"kind": "phase", "id": message_id, "label": "message", "prompt": text}
+    made.update({key: envelope[key] for key in _SAME_SESSION if envelope.get(key) is not None})
+    if (place := workdir_of(envelope)) is not None:
+        made["cd"] = place
+    return made
+
+
 def checked(envelopes: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str, Any]]]:
     """What may be queued as ``(id, envelope)``; raises :class:`InvalidInput` naming which of many is not."""
     items = []
@@ -447,6 +518,7 @@ def checked(envelopes: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str,
     return items
 
 
+_SAME_SESSION = ("story_id", "engine", "repo", "model", "effort")
 _WHERE = {
     "pending": "pending",
     "active": "running",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +17,16 @@ from meshtui.core.calls import (
     read_tail,
     scrubbed_environment,
 )
-from meshtui.core.clock import iso
+from meshtui.core.clock import SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.engines import mesh
-from meshtui.core.engines.base import Engine, EngineEvent, EngineRequest, Outcome, OutputReader
+from meshtui.core.engines.base import Engine, EngineEvent, EngineRequest, Outcome, OutputReader, Usage
+from meshtui.core.engines.registry import AGENTS
 from meshtui.core.errors import InvalidInput
-from meshtui.core.lane.prompts import build_prompt
+from meshtui.core.lane.claims import check_claims, head_of
+from meshtui.core.lane.prompts import build_prompt, restate_prompt
 from meshtui.core.lane.settle import LaneFiles
+from meshtui.core.lane.vitals import Vitals
 from meshtui.core.models.envelope import (
     budget_ms,
     engine_of,
@@ -60,10 +63,16 @@ class Attempt:
     reader: OutputReader
     out: OutputFollower
     err: OutputFollower
+    vitals: Vitals = field(init=False)
     evidence: dict[str, Any] | None = None
     """How it looked when its deadline passed, before anything was ended."""
+    restating: bool = False
+    """Whether it only asks the session once more for its handoff."""
     decided: bool = False
     """Whether an earlier runner, or somebody in its place, had decided to end it."""
+
+    def __post_init__(self) -> None:
+        self.vitals = Vitals(self.call, Path(self.directory), SystemClock())
 
     @property
     def written(self) -> int:
@@ -82,6 +91,27 @@ class Attempt:
         """Let go of the log files."""
         self.out.close()
         self.err.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Restate:
+    """A phase that worked and left no valid handoff: it is asked for it once more."""
+
+    attempt: Attempt
+    outcome: Outcome
+    why: str
+
+    def as_json(self) -> dict[str, Any]:
+        """What the record keeps of it."""
+        usage = self.outcome.usage
+        return {
+            "call": self.attempt.call.call_id,
+            "why": self.why,
+            "started_at": self.attempt.started_at,
+            "resumed": self.attempt.session_id is not None,
+            "usage": usage.as_json() if usage else None,
+            "session_usage": self.outcome.session_usage.as_json() if self.outcome.session_usage else None,
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,11 +154,13 @@ class Phases:
         self._engines = engines
         self._base_environment = scrubbed_environment(os.environ)
 
-    def start(self, record: Record, *, fallback: Attempt | None = None) -> Attempt:
+    def start(
+        self, record: Record, *, fallback: Attempt | None = None, restate: Restate | None = None
+    ) -> Attempt:
         """Start a record's next call; its name is durable in the record before it starts.
 
         With ``fallback``, the attempt whose session the engine did not know, the call is fresh and within
-        the same deadline. Raises :class:`InvalidInput` for what cannot be started and
+        the same deadline; with ``restate`` it asks the session for the handoff, read-only. Raises :class:`InvalidInput` for what cannot be started and
         :class:`PastDeadline`.
         """
         envelope = record.envelope
@@ -142,26 +174,38 @@ class Phases:
         directory = self._settings.directory_for(envelope)
         if not directory.is_dir():
             raise InvalidInput(f"working directory {directory} does not exist; make it, then requeue")
-        if fallback is None:
-            self._fix_deadline(record, now)
-        else:
+        if restate is not None:
+            record.data["restating"] = restate.as_json()
+        elif fallback is not None:
             record.data["fresh_fallback"] = True
+        else:
+            self._fix_deadline(record, now)
+            if is_handoff_phase(envelope):
+                self._note_head(record, directory)
         deadline = record.deadline_at_ms or now
         story = story_of(envelope)
-        session = None
-        if fallback is None and record.attempt == 1 and not fresh_of(envelope) and not is_mesh:
-            session = self._files.sessions.find(story, name, str(directory))
+        session = self._session(record, name, str(directory)) if fallback is None and not is_mesh else None
+        if restate is not None:
+            session = restate.outcome.session_id
         call_id = new_call_id(now, record.envelope_id, "run")
+        prompt = (
+            restate_prompt(envelope, restate.why)
+            if restate is not None
+            else build_prompt(envelope, deadline_at_ms=deadline, run_dir=self._files.run_dir.root)
+        )
         request = EngineRequest(
             role="run",
-            prompt=build_prompt(envelope, deadline_at_ms=deadline, run_dir=self._files.run_dir.root),
+            prompt=prompt,
             cwd=directory,
             session_id=session,
             model=envelope.get("model"),
             effort=envelope.get("effort"),
             environment=self._environment(record, call_id, story, session, deadline),
+            read_only=restate is not None,
+            session_usage=self._session_usage(record, story, name, session),
         )
         launch = engine.launch(request)
+        earlier = restate.attempt if restate is not None else fallback
         spec = CallSpec(
             call_id=call_id,
             subject=record.envelope_id,
@@ -186,12 +230,38 @@ class Phases:
             story=story,
             directory=str(directory),
             session_id=session,
-            started_at=fallback.started_at if fallback else iso(now),
+            started_at=earlier.started_at if earlier is not None else iso(now),
             deadline_at_ms=deadline,
             reader=engine.reader(request),
             out=OutputFollower(call.stdout),
             err=OutputFollower(call.stderr),
+            restating=restate is not None,
         )
+
+    def _note_head(self, record: Record, directory: Path) -> None:
+        """Keep where the worktree stands, for what the handoff will claim."""
+        head = head_of(directory)
+        if head is not None:
+            record.data["head"] = head
+
+    def _session(self, record: Record, engine: str, directory: str) -> str | None:
+        """The session to resume: the one a usage limit interrupted, else the story's."""
+        limit = record.limit
+        own = limit.get("session_id")
+        if isinstance(own, str) and (limit.get("engine"), limit.get("directory")) == (engine, directory):
+            return own
+        if record.attempt > 1 or fresh_of(record.envelope):
+            return None
+        return self._files.sessions.find(story_of(record.envelope), engine, directory)
+
+    def _session_usage(self, record: Record, story: str, engine: str, session: str | None) -> Usage | None:
+        """What the session used in all before the record's call, as far as that is known."""
+        if session is None:
+            return None
+        restating = record.data.get("restating")
+        if isinstance(restating, dict) and restating.get("session_usage") is not None:
+            return Usage.from_json(restating["session_usage"])
+        return self._files.sessions.used(story, engine, session)
 
     def adopt(self, record: Record, call: Call) -> Attempt:
         """Take over a call that another runner started: same attempt, same deadline."""
@@ -205,7 +275,13 @@ class Phases:
             prompt="",
             cwd=directory,
             session_id=session if isinstance(session, str) else None,
+            read_only=record.data.get("restating") is not None,
+            session_usage=self._session_usage(
+                record, story_of(record.envelope), name, session if isinstance(session, str) else None
+            ),
         )
+        restating = record.data.get("restating")
+        started = restating.get("started_at") if isinstance(restating, dict) else about.get("started_at")
         now = self._files.clock.now_ms()
         return Attempt(
             record=record,
@@ -214,11 +290,12 @@ class Phases:
             story=story_of(record.envelope),
             directory=str(directory),
             session_id=request.session_id,
-            started_at=str(about.get("started_at") or iso(now)),
+            started_at=str(started or iso(now)),
             deadline_at_ms=record.deadline_at_ms or now,
             reader=engine.reader(request),
             out=OutputFollower(call.stdout),
             err=OutputFollower(call.stderr),
+            restating=restating is not None,
         )
 
     def _engine(self, name: str, record: Record) -> Engine:
@@ -275,6 +352,23 @@ class Phases:
         code = done.code if done is not None else 1
         return attempt.reader.outcome(code, read_tail(attempt.call.stderr, STDERR_TAIL)), code
 
+    def lacks_handoff(self, attempt: Attempt, outcome: Outcome) -> str | None:
+        """Why the session is to be asked once more for its handoff; ``None`` if it is not.
+
+        Only an agent can be: it has a session that can be resumed without leave to change anything.
+        """
+        if attempt.restating or attempt.engine not in AGENTS or outcome.session_id is None:
+            return None
+        if outcome.status != "done" or not is_handoff_phase(attempt.record.envelope):
+            return None
+        if self._files.clock.now_ms() >= attempt.deadline_at_ms:
+            return None
+        try:
+            read_handoff(outcome.reply, attempt.record.envelope)
+        except InvalidInput as problem:
+            return str(problem)
+        return None
+
     def result(
         self, attempt: Attempt, outcome: Outcome, code: int
     ) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -287,10 +381,26 @@ class Phases:
                 handoff = read_handoff(outcome.reply, record.envelope)
             except InvalidInput as problem:
                 error = str(problem)
+        restating = record.data.get("restating") if attempt.restating else None
+        usage = outcome.usage
+        if isinstance(restating, dict):
+            usage = (Usage.from_json(restating.get("usage")) or Usage()).plus(usage)
+            if error is not None:
+                error = f"{restating.get('why')}; asked once more: {error}"
+        claims = None
+        if handoff is not None:
+            claims = check_claims(
+                Path(attempt.directory),
+                record.data.get("head"),
+                handoff,
+                phase=phase_of(record.envelope) or "",
+            )
         common: dict[str, Any] = {
             "session_id": outcome.session_id,
             "engine": attempt.engine,
-            "usage": outcome.usage.as_json() or None if outcome.usage else None,
+            "usage": usage.as_json() or None if usage else None,
+            "handoff_restated": True if restating is not None else None,
+            "claims": claims or None,
             "exit_code": code,
             "call": attempt.call.call_id,
             "fresh_fallback": True if record.data.get("fresh_fallback") else None,
@@ -305,7 +415,9 @@ class Phases:
                 **times,
                 output=outcome.reply,
                 output_truncated=True if outcome.reply_truncated else None,
-                resumed=attempt.session_id is not None,
+                resumed=bool(restating["resumed"])
+                if isinstance(restating, dict) and "resumed" in restating
+                else attempt.session_id is not None,
                 handoff_status=_handoff_status(attempt, handoff, code),
                 **common,
             ),
@@ -315,7 +427,13 @@ class Phases:
     def keep_session(self, attempt: Attempt, outcome: Outcome) -> None:
         """Remember the session the engine named, whatever came of the phase."""
         if outcome.session_id:
-            self._files.sessions.store(attempt.story, attempt.engine, outcome.session_id, attempt.directory)
+            self._files.sessions.store(
+                attempt.story,
+                attempt.engine,
+                outcome.session_id,
+                attempt.directory,
+                outcome.session_usage,
+            )
 
 
 def _handoff_status(attempt: Attempt, handoff: Mapping[str, Any] | None, code: int) -> str | None:

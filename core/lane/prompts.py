@@ -55,6 +55,14 @@ def build_prompt(envelope: Mapping[str, Any], *, deadline_at_ms: int, run_dir: P
     return clean_text("\n\n".join(part for part in parts if part) + "\n")
 
 
+def restate_prompt(envelope: Mapping[str, Any], why: str) -> str:
+    """The text that asks a session for the handoff its last reply lacked."""
+    return clean_text(
+        "Your work on this phase is done; change nothing any more and run nothing. Your last reply did not "
+        f"hold the handoff that is needed: {_line(why)[:500]}\n\n{_reply(envelope)}\n"
+    )
+
+
 def _who(envelope: Mapping[str, Any]) -> str:
     return (
         f"You are the worker {_quoted(envelope['worker_id'])}. You do the phase {_quoted(envelope['phase'])} "

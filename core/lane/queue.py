@@ -141,6 +141,20 @@ class Queue:
                 records.append(Record.new(str(name), envelope_id, iso(now), envelope))
             return self._append(index, records)
 
+    def add_at_head(self, envelope_id: str, envelope: dict[str, Any]) -> Placed:
+        """Put a new envelope before everything that waits, behind what was put back at the head.
+
+        A stop that waits is no hindrance: this comes before it. Raises :class:`InvalidInput` for a used id.
+        """
+        with self.locked(enqueuing=True) as index:
+            self._check_ids(index, [envelope_id])
+            now = self._clock.now_ms()
+            record = Record.new(str(RecordName.new(0, now, envelope_id)), envelope_id, iso(now), envelope)
+            self._write_one(f"{self.paths.pending}/{record.name}", record)
+            index.add_used([folded(safe_id(envelope_id))])
+            index.moved(None, "pending", 1)
+            return Placed(record, 1, index.state.counts.get("pending", 0))
+
     def _append(self, index: Index, records: list[Record]) -> list[Placed]:
         """Write ``records``, which carry sequences already, to the end of ``pending/``."""
         before = index.state.counts.get("pending", 0)

@@ -29,7 +29,7 @@ from meshtui.core.lane.index import (
 )
 from meshtui.core.lane.lease import Holder, holder
 from meshtui.core.lane.poll import FolderPoll
-from meshtui.core.lane.rows import finished_row, read_object, record_row, unread_row
+from meshtui.core.lane.rows import finished_row, held_of, read_object, record_row, spent_of, unread_row
 from meshtui.core.models.names import safe_of
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import (
@@ -297,6 +297,8 @@ class LaneReader:
             counts=self._counts(len(self._pending.names) + len(decided)),
             complete=complete,
             depth_history=self._depths(),
+            held=held_of(status, self._pending.names),
+            spent=spent_of(status),
             warnings=self._warnings(),
             journal=self._journal.events,
         )

@@ -82,6 +82,14 @@ class KillReceipt(Receipt):
 
 
 @dataclass(frozen=True, slots=True)
+class ExtendReceipt(Receipt):
+    """A running phase got more time."""
+
+    envelope_id: str
+    deadline_at: str
+
+
+@dataclass(frozen=True, slots=True)
 class StopReceipt(Receipt):
     """The runner ended, or will once the queue is drained."""
 

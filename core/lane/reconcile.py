@@ -30,6 +30,7 @@ _ARRIVED = (
     "phase_aborted",
     "phase_answered",
     "phase_stalled",
+    "phase_held",
 )
 _ENDED = ("phase_done", "phase_failed", "phase_parked", "lane_stopped")
 _EVENT_OF_STATUS = {

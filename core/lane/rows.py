@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,7 +12,7 @@ from meshtui.core.clock import from_iso
 from meshtui.core.errors import StorageError
 from meshtui.core.models.names import RETRY, safe_of
 from meshtui.core.strict_json import clean_text
-from meshtui.core.view import Row, Section
+from meshtui.core.view import Held, Row, Section, Spent
 
 READ_LIMIT = 2 << 20
 
@@ -95,6 +96,30 @@ def finished_row(key: str, section: Section, record: dict[str, Any] | None, resu
         handoff_status=_text(result.get("handoff_status")),
         error=_text(result.get("error")),
     )
+
+
+def held_of(status: dict[str, Any], pending: Sequence[str]) -> Held | None:
+    """The phase that ``loop.json`` says is held, as long as its record waits."""
+    limit = status.get("limit")
+    if not isinstance(limit, dict) or limit.get("record") not in pending:
+        return None
+    return Held(
+        envelope_id=_text(limit.get("envelope_id")) or "",
+        engine=_text(limit.get("engine")) or "",
+        until=from_iso(limit.get("until")),
+        since=from_iso(limit.get("since")),
+        known=limit.get("reset_known") is True,
+        text=_text(limit.get("error")) or "",
+    )
+
+
+def spent_of(status: dict[str, Any]) -> Spent | None:
+    """How near the lane is to a cap, where ``loop.json`` says so."""
+    budget = status.get("budget")
+    if not isinstance(budget, dict):
+        return None
+    cap, used, most = _text(budget.get("cap")), _number(budget.get("used")), _number(budget.get("max"))
+    return Spent(cap, used, most) if cap and used is not None and most else None
 
 
 def _text(value: object) -> str | None:

@@ -13,10 +13,12 @@ from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
 from meshtui.core.lane import control
+from meshtui.core.lane.activity import Activity
 from meshtui.core.lane.control import Request
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Lease
-from meshtui.core.lane.phase import Attempt, EngineFactory, PastDeadline, Phases, Settings
+from meshtui.core.lane.limits import Limits
+from meshtui.core.lane.phase import Attempt, EngineFactory, PastDeadline, Phases, Restate, Settings
 from meshtui.core.lane.poll import FolderPoll
 from meshtui.core.lane.reconcile import reconcile
 from meshtui.core.lane.settle import DEADLINE_EXCEEDED, LaneFiles, Settler, waits_for
@@ -86,6 +88,7 @@ class Runner:
         settings = Settings(options.config, options.engine, options.repo, options.cwd or Path.cwd())
         self._settings = settings
         self._phases = Phases(self._files, settings, engines)
+        self._limits = Limits(self._files, self._settler, options.config.lane)
         self._lease = Lease(self._paths, self._clock)
         self._wake = Waker()
         self._control_poll = FolderPoll(self._paths.control)
@@ -191,6 +194,9 @@ class Runner:
             self._housekeep()
             if self._stopping:
                 return "aborted" if self._put_back_id is not None else "waiting"
+            if self._limits.used_up():
+                self._bad = True
+                return "waiting"
             record = None if self._paths.paused.exists() else self._next()
             if record is None:
                 if self._options.until_idle and not self._paths.paused.exists() and not self._names:
@@ -210,6 +216,8 @@ class Runner:
     def _next(self) -> Record | None:
         """Claim the next record; ``None`` when there is nothing to do."""
         while True:
+            if self._names and self._limits.holds(self._names[-1]):
+                return None
             if not self._names:
                 if self._paths.batches.is_dir():
                     # Its enqueuer may have ended after it was decided.
@@ -220,6 +228,7 @@ class Runner:
                 self._names = list_records(self._paths.pending)[::-1]
                 if not self._names:
                     return None
+                continue
             name = self._names.pop()
             self._lease.verify()
             try:
@@ -227,7 +236,9 @@ class Runner:
             except InvalidInput as error:
                 self._files.note("record_quarantined", name, reason=str(error))
                 continue
-            if record is not None:
+            if record is not None and self._limits.put_back_held(record):
+                self._names.append(name)
+            elif record is not None:
                 return record
 
     def _relist(self) -> None:
@@ -249,9 +260,12 @@ class Runner:
         attempt = self._begin(record)
         return self._follow_to_end(attempt) if attempt is not None else self._park_state()
 
-    def _begin(self, record: Record, fallback: Attempt | None = None) -> Attempt | None:
+    def _begin(
+        self, record: Record, fallback: Attempt | None = None, restate: Restate | None = None
+    ) -> Attempt | None:
+        self._limits.begun()
         try:
-            attempt = self._phases.start(record, fallback=fallback)
+            attempt = self._phases.start(record, fallback=fallback, restate=restate)
         except PastDeadline:
             self._park_unrun(record)
             return None
@@ -301,13 +315,17 @@ class Runner:
 
     def _follow(self, attempt: Attempt) -> None:
         call = attempt.call
+        idle = self._options.config.lane.idle_seconds
+        activity = Activity(lambda kind, text: self._note_activity(attempt, kind, text))
         while True:
             if _over(call):
+                activity.flush()
                 return
             left = (attempt.deadline_at_ms - self._clock.now_ms()) / 1000
             over = call.wait(max(0.0, min(POLL_SECONDS, left)), self._wake)
-            attempt.drain(DRAIN_BYTES)
+            activity.saw(attempt.drain(DRAIN_BYTES))
             if over:
+                activity.flush()
                 return
             self._housekeep(attempt)
             if call.ending() is not None:
@@ -320,9 +338,18 @@ class Runner:
                 attempt.evidence = self._evidence(attempt)
                 self._end(attempt, "deadline")
                 return
+            if idle is not None and attempt.vitals.silent_seconds(attempt.written, idle) >= idle:
+                attempt.evidence = {**self._evidence(attempt), "idle_seconds": idle}
+                self._end(attempt, "deadline")
+                return
             if attempt.written > self._settings.max_output_bytes:
                 self._end(attempt, "output")
                 return
+
+    def _note_activity(self, attempt: Attempt, kind: str, text: str) -> None:
+        self._files.note(
+            "phase_activity", attempt.record.envelope_id, kind=kind, text=text, call=attempt.call.call_id
+        )
 
     def _end(self, attempt: Attempt, reason: EndReason) -> tuple[str, ...]:
         """End a call; an ending that somebody decided on earlier keeps its reason."""
@@ -359,11 +386,20 @@ class Runner:
             )
             return None
         outcome, code = self._phases.outcome(attempt)
-        if outcome.status == "unknown_session" and attempt.session_id is not None:
+        if outcome.status == "unknown_session" and attempt.session_id is not None and not attempt.restating:
             self._files.note("session_unknown", record.envelope_id, session_id=attempt.session_id)
             again = self._begin(record, fallback=attempt)
             return self._follow_to_end(again) if again is not None else self._park_state()
         self._phases.keep_session(attempt, outcome)
+        if outcome.status == "limit" and self._options.config.lane.on_limit == "hold":
+            self._limits.hold(attempt, outcome)
+            self._relist()
+            return None
+        why = self._phases.lacks_handoff(attempt, outcome)
+        if why is not None:
+            self._files.note("handoff_missing", record.envelope_id, error=why, call=attempt.call.call_id)
+            again = self._begin(record, restate=Restate(attempt, outcome, why))
+            return self._follow_to_end(again) if again is not None else self._park_state()
         self._finish(record, *self._phases.result(attempt, outcome, code))
         return None
 
@@ -394,6 +430,7 @@ class Runner:
             engine=attempt.engine,
             exit_code=done.code if done is not None else None,
             call=attempt.call.call_id,
+            usage=outcome.usage.as_json() or None if outcome.usage else None,
         )
         self._finish(attempt.record, result, None)
 
@@ -434,7 +471,7 @@ class Runner:
         ]
         if changed:
             evidence["last_output_at"] = iso(round(max(changed) * 1000))
-        return evidence
+        return {**evidence, **attempt.vitals.evidence()}
 
     def _park_state(self) -> EndState | None:
         if self._parked and self._options.config.lane.on_park != "continue":
@@ -445,6 +482,9 @@ class Runner:
         self._lease.verify()
         result = self._settler.finish(record, result, handoff)
         self._completed += 1
+        self._limits.count(result)
+        for claim in result.get("claims") or ():
+            self._files.note("claim_unverified", record.envelope_id, **claim)
         if result["status"] == "failed" or result.get("handoff_status") in ("failed", "blocked"):
             self._bad = True
 
@@ -520,6 +560,10 @@ class Runner:
                 value = self._kill(request, attempt)
             elif request.request == "answer":
                 value = self._answer(request)
+            elif request.request == "extend":
+                value = self._extend(request, attempt)
+            elif request.request == "message":
+                value = self._message(request)
             else:
                 raise InvalidInput(f"this runner does not know the request {request.request!r}")
         except StorageError:
@@ -542,6 +586,18 @@ class Runner:
         apply_answer(self._files, self._settler, subject, request.data)
         self._relist()
         return {"envelope_id": subject, "action": request.data.get("action")}
+
+    def _extend(self, request: Request, attempt: Attempt | None) -> dict[str, Any]:
+        if attempt is None or attempt.record.envelope_id != request.subject or _over(attempt.call):
+            raise NotFound(f"envelope {request.subject!r} is not running; see: meshtui status")
+        attempt.deadline_at_ms = self._settler.extend(attempt.record, request.data.get("seconds"))
+        return {"deadline_at": iso(attempt.deadline_at_ms)}
+
+    def _message(self, request: Request) -> dict[str, Any]:
+        envelope = validate_envelope(request.data.get("envelope"))
+        placed = self._files.queue.add_at_head(str(envelope.get("id")), envelope)
+        self._relist()
+        return {"queued_at": placed.record.queued_at, "depth": placed.depth}
 
     def _answer_stops(self) -> None:
         for request in self._stop_requests:

@@ -7,6 +7,7 @@ that was.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,7 @@ from meshtui.core.lane.index import Index, result_status
 from meshtui.core.lane.queue import RUNNER_LOCK_SECONDS, Queue
 from meshtui.core.lane.status import LaneStatus, Sessions, append_stall, read_json
 from meshtui.core.lane.ways import way_out
-from meshtui.core.models.envelope import label_of, phase_of
+from meshtui.core.models.envelope import MAX_WAIT_MS, label_of, phase_of
 from meshtui.core.models.names import RECOVERED, RETRY, at_head
 from meshtui.core.models.record import Record
 from meshtui.core.models.result import make_result, write_result_path
@@ -182,9 +183,10 @@ class Settler:
         self._files.sessions.drop(story, engine)
         self._files.status.stall_counts[record.envelope_id] = attempt
         if attempt >= 2 or give_up:
-            self.park(
-                record, cause=DEADLINE_EXCEEDED, attempts=attempt, started_at=started_at, evidence=evidence
-            )
+            cause = DEADLINE_EXCEEDED
+            if "idle_seconds" in evidence:
+                cause = f"no sign of life for {evidence['idle_seconds']:g} s"
+            self.park(record, cause=cause, attempts=attempt, started_at=started_at, evidence=evidence)
             return True
         self._files.note("phase_stalled", record.envelope_id, attempt=attempt, **evidence)
         record.put_back(attempt=attempt + 1)
@@ -233,6 +235,33 @@ class Settler:
         }
         storage.write_atomic(
             self._paths.question(record.envelope_id), strict_json.dump_bytes(question, indent=2)
+        )
+
+    def extend(self, record: Record, seconds: object) -> int:
+        """Give a running phase more time; its new deadline. Its budget grows with it, for a retry too."""
+        more = seconds_of(seconds)
+        deadline = (record.deadline_at_ms or self._files.clock.now_ms()) + round(more * 1000)
+        record.data["deadline_at_ms"] = deadline
+        if record.budget_seconds is not None:
+            record.data["deadline_budget_seconds"] = record.budget_seconds + more
+        self._files.queue.rewrite(record)
+        self._files.note("deadline_extended", record.envelope_id, seconds=more, deadline_at=iso(deadline))
+        return deadline
+
+    def hold(self, record: Record, limit: dict[str, Any], *, engine: str) -> None:
+        """Return a phase that ran into a usage limit to its place; ``limit["until_ms"]`` says until when."""
+        record.put_back(attempt=record.attempt)
+        record.data["limit"] = limit
+        self._files.queue.rewrite(record)
+        self._files.queue.shift(record, "active", "pending", name=record.name)
+        self._files.note(
+            "phase_held",
+            record.envelope_id,
+            attempt=record.attempt,
+            engine=engine,
+            until=iso(limit["until_ms"]),
+            holds=limit["holds"],
+            error=limit.get("error"),
         )
 
     def put_back(self, record: Record, *, event: str, recovered: bool = False) -> None:
@@ -325,6 +354,16 @@ class Settler:
         storage.remove_file(self._paths.question(record.envelope_id))
         self._files.status.stall_counts.pop(record.envelope_id, None)
         self._files.note("phase_answered", record.envelope_id, answer="drop")
+
+
+def seconds_of(value: object) -> float:
+    """``value`` as a duration; :class:`InvalidInput` unless it is positive, finite and below ten years."""
+    number = float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else math.nan
+    if not 0 < number * 1000 <= MAX_WAIT_MS:
+        raise InvalidInput(
+            f"seconds must be a positive number below ten years, not {value!r}", field="seconds"
+        )
+    return number
 
 
 def exits_of(envelope_id: str, budget_seconds: float | None, root: Path) -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from meshtui.core import storage, strict_json
 from meshtui.core.clock import Clock, iso
+from meshtui.core.engines.base import Usage
 from meshtui.core.errors import InvalidInput
 from meshtui.core.journal import read_block
 from meshtui.core.models.record import SCHEMA_VERSION
@@ -53,6 +54,12 @@ class LaneStatus:
             if isinstance(value, int)
         }
         self.state: RunState = "waiting"
+        self.limit: dict[str, Any] | None = _object(self._data.get("limit"))
+        """The phase that waits for a usage limit to pass: ``{envelope_id, engine, since, until, …}``."""
+        self.used = Usage.from_json(self._data.get("usage")) or Usage()
+        """What the lane's phases used so far, as far as their engines reported it."""
+        self.budget: dict[str, Any] | None = _object(self._data.get("budget"))
+        """How the lane stands to its caps once it comes near them."""
         self.active_envelope_id: str | None = None
         self.active_phase: str | None = None
 
@@ -71,7 +78,17 @@ class LaneStatus:
                 "updated_at": iso(self._clock.now_ms()),
             }
         )
+        extra = {"limit": self.limit, "usage": self.used.as_json() or None, "budget": self.budget}
+        for key, value in extra.items():
+            if value is None:
+                self._data.pop(key, None)
+            else:
+                self._data[key] = value
         storage.write_atomic(self._path, strict_json.dump_bytes(self._data, indent=2), durable=False)
+
+
+def _object(value: object) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
 
 
 class Sessions:
@@ -96,12 +113,23 @@ class Sessions:
             return session if known.get("directory") == directory else None
         return session
 
-    def store(self, story: str, engine: str, session: str, directory: str) -> None:
-        """Remember the session of a story."""
+    def used(self, story: str, engine: str, session: str) -> Usage | None:
+        """What a session had used in all when it was stored, where its engine counts it so."""
+        known = read_or_set_aside(self._paths.session_dirs, self._clock).get(story + KEY_SEPARATOR + engine)
+        if not isinstance(known, dict) or known.get("session_id") != session:
+            return None
+        return Usage.from_json(known.get("usage"))
+
+    def store(
+        self, story: str, engine: str, session: str, directory: str, usage: Usage | None = None
+    ) -> None:
+        """Remember the session of a story, and what it used in all."""
         key = story + KEY_SEPARATOR + engine
         sessions = read_or_set_aside(self._paths.sessions, self._clock)
         dirs = read_or_set_aside(self._paths.session_dirs, self._clock)
-        entry = {"session_id": session, "directory": directory}
+        entry: dict[str, Any] = {"session_id": session, "directory": directory}
+        if usage is not None:
+            entry["usage"] = usage.as_json()
         if sessions.get(key) == session and dirs.get(key) == entry:
             return
         dirs[key] = entry

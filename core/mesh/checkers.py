@@ -14,6 +14,7 @@ from meshtui.core.mesh.context import MissionContext, Progress
 from meshtui.core.mesh.files import read_json, write_json
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import checker_prompt
+from meshtui.core.mesh.verdicts import NO_VERDICT, checker_engine, needs_verdict, verdict_in
 from meshtui.core.mesh.workers import Crew, Finished, Task, worker_evidence
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import FINDINGS, CheckerFindings, Node
@@ -30,13 +31,20 @@ class Verdict:
     findings: list[str] = field(default_factory=list)
 
 
-def read_verdict(outcome: Outcome) -> tuple[bool, list[str]]:
-    """A checker's reply: its JSON, else its exit status with its text as the finding."""
+def read_verdict(outcome: Outcome, *, strict: bool = False) -> tuple[bool, list[str]]:
+    """A checker's reply: its JSON, else its exit status with its text as the finding.
+
+    With ``strict`` there is no approval without the JSON: an agent that refuses in prose ends well too.
+    """
     text = outcome.reply.strip()
-    try:
-        value = strict_json.loads(_unfenced(text))
-    except InvalidInput:
-        value = None
+    value: object
+    if strict:
+        value = verdict_in(text, "approved")
+    else:
+        try:
+            value = strict_json.loads(_unfenced(text))
+        except InvalidInput:
+            value = None
     if isinstance(value, dict) and isinstance(value.get("approved"), bool):
         found = value.get("findings")
         findings = [str(item)[:MAX_FINDING] for item in found] if isinstance(found, list) else []
@@ -44,6 +52,8 @@ def read_verdict(outcome: Outcome) -> tuple[bool, list[str]]:
         if outcome.status != "done":
             findings.append(outcome.error or "the checker failed")
         return approved, findings
+    if strict and outcome.status == "done":
+        return False, [NO_VERDICT, text[:MAX_FINDING]]
     if outcome.status == "done":
         return True, [text[:MAX_FINDING]] if text else []
     return False, [text[:MAX_FINDING] or outcome.error or "the checker failed"]
@@ -86,6 +96,9 @@ class Checkers:
             self._artifacts(),
             passed=self._progress.passed,
         )
+        context = self._context
+        makers = (node.engine or context.engine for node in context.plan.graph.nodes)
+        engine = checker_engine(self._node.engine or context.engine, makers)
         tasks = []
         places = []
         for number in range(1, count + 1):
@@ -96,7 +109,7 @@ class Checkers:
                     slot=f"checker-{number}",
                     role="checker",
                     cwd=place,
-                    engine=self._context.engines(self._node.engine or self._context.engine),
+                    engine=context.engines(engine),
                     prompt=prompt,
                     environment={"MESHTUI_SCOPE": '{"files":[],"directories":[]}'},
                 )
@@ -106,7 +119,7 @@ class Checkers:
         self._progress.checker_files = []
         verdict = Verdict()
         for done, place in zip(finished, places, strict=True):
-            self._judge(done, place, candidate, verdict)
+            self._judge(done, place, candidate, verdict, strict=needs_verdict(engine))
         write_json(
             self._paths.checker / "checker-findings.json",
             {
@@ -139,11 +152,11 @@ class Checkers:
             found.append((str(value.get("worker_id") or name), str(value.get("reply") or "")))
         return found
 
-    def _judge(self, done: Finished, place: Path, candidate: str, verdict: Verdict) -> None:
+    def _judge(self, done: Finished, place: Path, candidate: str, verdict: Verdict, *, strict: bool) -> None:
         after = snapshot(place, base=candidate, message="what the checker left")
         effects = [item.path for item in after.change.files]
         if done.outcome is not None:
-            approved, findings = read_verdict(done.outcome)
+            approved, findings = read_verdict(done.outcome, strict=strict)
             session = done.outcome.session_id
         else:
             approved, findings, session = (

@@ -161,6 +161,8 @@ class Progress(BaseModel):
     """Processes that nothing could end."""
     sessions: dict[str, str] = {}
     """Maker slot to its session."""
+    session_usage: dict[str, dict[str, float]] = {}
+    """Maker slot to what its session used in all, for engines that report that."""
     maker_sessions: list[str] = []
     checker_sessions: list[str] = []
     artifacts: list[str] = []

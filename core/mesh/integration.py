@@ -24,6 +24,7 @@ from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import arbiter_prompt
 from meshtui.core.mesh.proof import loop_proof
 from meshtui.core.mesh.sideeffects import side_effect_report
+from meshtui.core.mesh.verdicts import NO_VERDICT, needs_verdict, verdict_in
 from meshtui.core.mesh.workers import Crew, Task, worker_evidence
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import MERGE, Handoff, LoopState, Node, Phase, Status
@@ -312,7 +313,9 @@ class IntegrationRuntime:
         done = self._crew.run([task])[0]
         left = snapshot(place, base=head, message="what the arbiter left").change.files
         verdict, reasons = (
-            read_arbiter(done.outcome) if done.outcome is not None else ("reject", [f"ended: {done.ending}"])
+            read_arbiter(done.outcome, strict=needs_verdict(engine))
+            if done.outcome is not None
+            else ("reject", [f"ended: {done.ending}"])
         )
         if left:
             verdict = "reject"
@@ -379,19 +382,25 @@ class IntegrationRuntime:
         return status
 
 
-def read_arbiter(outcome: Outcome) -> tuple[str, list[str]]:
-    """An arbiter's reply: its JSON, else its exit status with its text as the reason."""
+def read_arbiter(outcome: Outcome, *, strict: bool = False) -> tuple[str, list[str]]:
+    """An arbiter's reply: its JSON, else, unless ``strict``, its exit status with its text as the reason."""
     text = outcome.reply.strip()
     plain = text.strip("`").partition("\n")[2] if text.startswith("```") and text.endswith("```") else text
-    try:
-        value = strict_json.loads(plain)
-    except InvalidInput:
-        value = None
+    value: object
+    if strict:
+        value = verdict_in(text, "verdict")
+    else:
+        try:
+            value = strict_json.loads(plain)
+        except InvalidInput:
+            value = None
     done = outcome.status == "done"
     if isinstance(value, dict) and value.get("verdict") in ("approve", "reject"):
         found = value.get("reasons")
         reasons = [str(item)[:4000] for item in found] if isinstance(found, list) else []
         return ("approve" if value["verdict"] == "approve" and done else "reject"), reasons
+    if done and strict:
+        return "reject", [NO_VERDICT, text[:4000]]
     if done:
         return "approve", [text[:4000]] if text else []
     return "reject", [text[:4000] or outcome.error or "the arbiter failed"]

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,8 @@ from meshtui.core.calls import (
 )
 from meshtui.core.calls.call import EndReason
 from meshtui.core.clock import from_iso, iso
-from meshtui.core.engines.base import Engine, EngineRequest, Outcome, OutputReader, Role
+from meshtui.core.engines.base import Engine, EngineRequest, Outcome, OutputReader, Role, Usage
+from meshtui.core.engines.limits import hold_until
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, StorageError
 from meshtui.core.mesh.context import (
     Checkpoints,
@@ -158,12 +159,18 @@ class Crew:
         running: list[_Running] = []
         done: dict[str, Finished] = {}
         lost: dict[str, int] = {}
+        held: dict[str, tuple[int, int]] = {}
         try:
             while waiting or running:
+                now = self._context.clock.now_ms()
+                ready = [task for task in waiting if held.get(task.slot, (0, 0))[0] <= now]
+                if not ready and not running:
+                    # A usage limit is no fault of the loop: the wait for it is not its time.
+                    self._progress.wall_recorded_at = now
                 self._check(running)
                 most = self._node.budget.max_subagents
-                while waiting and len(running) < most and (started := self._begin(waiting[0])) is not None:
-                    waiting.pop(0)
+                while ready and len(running) < most and (started := self._begin(ready[0])) is not None:
+                    waiting.remove(ready.pop(0))
                     running.append(started)
                     alive = len(running)
                     self._progress.used.subagents = max(self._progress.used.subagents, alive)
@@ -175,6 +182,9 @@ class Crew:
                         if finished.ending == "lost" and lost.get(slot, 0) < MOST_LOST:
                             lost[slot] = lost.get(slot, 0) + 1
                             waiting.insert(0, item.task)
+                        elif self._is_limited(finished):
+                            held[slot], again = self._hold(item.task, finished, held.get(slot, (0, 0))[1] + 1)
+                            waiting.insert(0, again)
                         else:
                             done[slot] = finished
                     else:
@@ -192,6 +202,35 @@ class Crew:
             self._end_all(running, reason)
             raise
         return [done[task.slot] for task in tasks]
+
+    def _is_limited(self, finished: Finished) -> bool:
+        limited = finished.outcome is not None and finished.outcome.status == "limit"
+        return limited and self._context.config.lane.on_limit == "hold"
+
+    def _hold(self, task: Task, finished: Finished, holds: int) -> tuple[tuple[int, int], Task]:
+        """Hold a worker that ran into a usage limit: until when, how often so far, and how it goes on.
+
+        A maker goes on in its session; a checker or arbiter has to be fresh and starts over.
+        """
+        outcome = finished.outcome
+        assert outcome is not None
+        until, known = hold_until(outcome.reset_at_ms, self._context.clock.now_ms(), holds)
+        session = (outcome.session_id or task.session_id) if task.role == "maker" else None
+        if session is not None:
+            self._progress.sessions[task.slot] = session
+        self._progress.calls.pop(task.slot, None)
+        self._progress.used.model_calls = max(0, self._progress.used.model_calls - 1)
+        self._checkpoints.save(self._progress)
+        self._context.note(
+            "worker_held",
+            self._node.loop_id,
+            worker=task.slot,
+            until=iso(until),
+            reset_known=known,
+            holds=holds,
+            error=outcome.error,
+        )
+        return (until, holds), replace(task, session_id=session)
 
     def takes_over(self, slot: str) -> bool:
         """Whether the checkpoint names a call for ``slot`` that lives or whose end counts."""
@@ -300,6 +339,9 @@ class Crew:
             model=task.model,
             effort=task.effort,
             environment=environment,
+            session_usage=Usage.from_json(self._progress.session_usage.get(task.slot))
+            if task.session_id is not None
+            else None,
         )
 
     def _count_model_call(self) -> None:
@@ -370,6 +412,8 @@ class Crew:
         if item.reader is not None and reason is None and code is not None:
             outcome = item.reader.outcome(code, read_tail(item.call.stderr, STDERR_TAIL))
             self._count_usage(item.call.call_id, outcome)
+            if outcome.session_usage is not None and item.task.role == "maker":
+                self._progress.session_usage[item.task.slot] = outcome.session_usage.as_json()
         ended_ms = done.ended_at_ms if done is not None else self._context.clock.now_ms()
         if left:
             self._context.note("call_left_running", self._node.loop_id, call=item.call.call_id, ended=left)

@@ -24,9 +24,6 @@ PHASE_SCHEMA = "hq-phase-envelope/v1"
 ENGINES = ("claude", "codex", "grok", "command")
 """The engines an envelope may name."""
 
-AVAILABLE_ENGINES = ("command",)
-"""The engines that can run a phase."""
-
 MODES = ("single", "mesh")
 
 MAX_WAIT_MS = 3650 * 86_400_000
@@ -359,12 +356,6 @@ def warnings_for(envelope: Mapping[str, Any], *, now_ms: int | None = None) -> l
     if kind_of(envelope) == "stop":
         return []
     warnings = []
-    engine = engine_of(envelope)
-    if engine is not None and engine not in AVAILABLE_ENGINES:
-        warnings.append(
-            f"engine {engine} is not available yet: the phase will fail; "
-            f"{' and '.join(AVAILABLE_ENGINES)} can run it"
-        )
     if "deadline" in envelope:
         if "deadline_seconds" in envelope:
             warnings.append("deadline is ignored: deadline_seconds is given too and comes first")

@@ -17,7 +17,7 @@ SCHEMA_VERSION = "hq-lane-loop.v1"
 MAX_RECORD_BYTES = strict_json.MAX_BYTES + (64 << 10)
 """An envelope of the largest size with what the runner adds to it."""
 
-_STARTED = ("deadline_at_ms", "call", "__active_dir", "fresh_fallback")
+_STARTED = ("deadline_at_ms", "call", "__active_dir", "fresh_fallback", "restating", "head")
 
 
 @dataclass(slots=True)
@@ -83,6 +83,18 @@ class Record:
             return int(min(max(value, 0), MAX_TIME_MS))
         return None
 
+    @property
+    def limit(self) -> dict[str, Any]:
+        """What is known of the usage limit it ran into: ``{until_ms, holds, session_id, …}``; else empty."""
+        value = self.data.get("limit")
+        return value if isinstance(value, dict) else {}
+
+    @property
+    def held_until_ms(self) -> int:
+        """When it may be run again after a usage limit; 0 where nothing holds it."""
+        value = self.limit.get("until_ms")
+        return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else 0
+
     def put_back(self, *, attempt: int | None = None, forget_budget: bool = False) -> None:
         """Drop what belongs to a start, so that the record can be queued again."""
         for key in _STARTED:
@@ -91,6 +103,7 @@ class Record:
             self.data["attempt"] = attempt
         if forget_budget:
             self.data.pop("deadline_budget_seconds", None)
+            self.data.pop("limit", None)
 
     def as_bytes(self) -> bytes:
         """The file's contents."""

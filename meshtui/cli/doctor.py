@@ -7,13 +7,16 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from meshtui.cli.options import json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.errors import InvalidInput, MeshtuiError
+
+if TYPE_CHECKING:
+    from meshtui.core.config import Config
 
 
 @click.command()
@@ -30,7 +33,8 @@ def doctor(run_dir: Path, as_json: bool) -> int:
         print_json({"ok": not bad, "checks": checks})
     else:
         for check in checks:
-            print_line(f"{'ok ' if check['ok'] else 'BAD'}  {check['name']}: {check['text']}")
+            mark = "BAD" if not check["ok"] else "ok " if check.get("usable", True) else "-- "
+            print_line(f"{mark}  {check['name']}: {check['text']}")
     return 1 if bad else 0
 
 
@@ -87,13 +91,28 @@ def _configuration(root: Path) -> list[dict[str, Any]]:
     found = [_check("configuration", True, "read")]
     for name in ENGINES:
         if name != "command":
-            found.append(_check(f"engine {name}", True, "not available in this version"))
+            found.append(_agent(name, loaded.config))
             continue
         settings = loaded.config.engines.get(name)
         run = settings.run if settings is not None else None
         text = f"runs {run!r}" if run else "no command yet: [engines.command] run, or meshtui lane --run CMD"
         found.append(_check(f"engine {name}", True, text))
     return found
+
+
+def _agent(name: str, config: Config) -> dict[str, Any]:
+    """An agent as it stands here; bad only where the configuration says that it is used."""
+    from meshtui.core.engines.check import check_agent
+
+    known = check_agent(name, config.engines.get(name), os.environ)
+    used = name in config.engines or (config.lane.engine == name and name in config.lane.model_fields_set)
+    used = used or name == config.mesh.arbiter or any(domain.engine == name for domain in config.domains)
+    return {
+        **_check(f"engine {name}", known.usable or not used, known.text),
+        "found": known.found,
+        "version": known.version,
+        "usable": known.usable,
+    }
 
 
 @click.command()

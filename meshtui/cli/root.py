@@ -24,6 +24,8 @@ _COMMANDS = {
     "pause": "steer",
     "continue": "steer",
     "kill": "steer",
+    "extend": "steer",
+    "message": "steer",
     "plan": "mission",
     "run": "mission",
     "resume": "mission",

@@ -182,6 +182,39 @@ def kill(run_dir: Path, as_json: bool, loop: str | None, mission: str | None, en
     return 1 if receipt.survivors else 0
 
 
+@click.command()
+@run_dir_option
+@json_option
+@click.argument("envelope_id", metavar="ID")
+@click.option("--seconds", type=float, required=True, help="How much more time it gets.")
+def extend(run_dir: Path, as_json: bool, envelope_id: str, seconds: float) -> int:
+    """Give the phase that runs more time before its deadline."""
+    receipt = Lane(existing(run_dir), by="extend").extend(envelope_id, seconds)
+    if as_json:
+        print_json(receipt.as_json())
+    else:
+        print_line(f"{envelope_id} may run until {receipt.deadline_at}")
+    return 0
+
+
+@click.command()
+@run_dir_option
+@json_option
+@click.argument("envelope_id", metavar="ID")
+@click.option("--text", required=True, help="The instruction.")
+@click.option("--id", "message_id", help="Its own id (default: message-XXXXXXXX).")
+def message(run_dir: Path, as_json: bool, envelope_id: str, text: str, message_id: str | None) -> int:
+    """Queue an instruction for the session of an envelope's story, as its next phase."""
+    lane = Lane(existing(run_dir), by="message")
+    receipt = lane.message(envelope_id, text, message_id=message_id)
+    warn(lane.warnings)
+    if as_json:
+        print_json(receipt.as_json())
+    else:
+        print_line(f"queued {receipt.envelope_id} at the head of {receipt.queue_depth} pending")
+    return 0
+
+
 def _kill_loops(run: RunDir, loop: str, mission: str | None, as_json: bool) -> int:
     from meshtui.core.mesh.service import kill_loops
 

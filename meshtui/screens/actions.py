@@ -270,6 +270,8 @@ class LaneActions(_Base):
             )
         elif way.action == "requeue":
             self._operate(lambda lane: lane.requeue(name), receipts.requeued)
+        elif way.action == "withdraw":
+            self._operate(lambda lane: lane.withdraw(name), receipts.withdrawn)
         elif way.action in ("repair", "drop-file"):
             self._quarantined(item.key or item.subject, way)
         elif way.action == "run" and self.bridge is not None:

@@ -455,15 +455,12 @@ class TestWarnings:
         assert self.warnings(engine="command", mode="single", deadline="2200-01-01") == []
         assert warnings_for({"kind": "stop", "engine": "claude"}) == []
 
-    @pytest.mark.parametrize("engine", [name for name in module.ENGINES if name != "command"])
-    def test_engine(self, engine: str) -> None:
-        (line,) = self.warnings(engine=engine)
-        assert engine in line
-        assert "not available" in line
+    @pytest.mark.parametrize("engine", module.ENGINES)
+    def test_every_engine_can_be_run(self, engine: str) -> None:
+        assert self.warnings(engine=engine) == []
 
     def test_mode_and_deadline(self) -> None:
-        (mode,) = self.warnings(mode="mesh")
-        assert "mesh" in mode
+        assert self.warnings(mode="mesh") == []
         (past,) = self.warnings(deadline="2000-01-01")
         assert "past" in past
         (both,) = self.warnings(deadline="2000-01-01", deadline_seconds=5)

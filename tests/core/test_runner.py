@@ -121,15 +121,16 @@ class TestRun:
         assert names == ["codex", "command", "grok", "claude"]
         assert [box.result(key)["engine"] for key in "abcd"] == names
 
-    def test_an_engine_that_is_not_there_fails_the_phase(self, box: LaneBox) -> None:
+    def test_an_engine_that_is_not_installed_fails_the_phase(
+        self, box: LaneBox, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("PATH", "/nowhere")
         box.enqueue("a", engine="grok")
-        box.enqueue("b", mode="mesh")
         options = RunnerOptions("l", Config(), until_idle=True, cwd=box.work)
         outcome = Runner(box.run_dir, options, lambda name: engine_for(name, None)).run()
         assert outcome.bad
-        assert "engine grok is not available" in box.result("a")["error"]
-        assert "mode mesh is not available" in box.result("b")["error"]
-        assert box.everything() == {"claimed": ["a", "b"]}
+        assert "engine grok is not installed: found no program 'grok'" in box.result("a")["error"]
+        assert box.everything() == {"claimed": ["a"]}
 
     @pytest.mark.parametrize("kind", ["empty", "cut", "binary", "folder", "pipe", "nowhere", "brackets"])
     def test_an_unreadable_head_is_quarantined_and_the_next_one_runs(self, kind: str, box: LaneBox) -> None:

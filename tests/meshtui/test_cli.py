@@ -278,10 +278,11 @@ class TestEnqueue:
         assert cli("enqueue", "--prompt", "x").code == 0
 
     def test_warnings_are_no_part_of_the_document(self, cli: Cli) -> None:
-        said = cli("enqueue", "--prompt", "x", "--id", "a", "--engine", "grok", "--json")
+        past = {"kind": "phase", "id": "a", "prompt": "x", "deadline": "2000-01-01"}
+        said = cli("enqueue", "-", "--json", stdin=json.dumps(past).encode())
         assert said.code == 0
-        assert "engine grok is not available yet" in said.json["warnings"][0]
-        assert said.err.startswith("meshtui: warning: a: engine grok")
+        assert "already past" in said.json["warnings"][0]
+        assert said.err.startswith("meshtui: warning: a: deadline")
 
     def test_a_lone_surrogate(self, cli: Cli) -> None:
         cli("enqueue", "--prompt", "x\udcff", "--id", "a\udcff")
