@@ -120,7 +120,7 @@ async def test_wrong_json_is_said_and_not_added(text: str) -> None:
         await it.press("ctrl+s")
         assert isinstance(it.app.screen, EnqueueForm)
         await it.press("escape")
-        assert isinstance(it.app.screen, LaneScreen)
+        assert it.app.screen is it.lane
         assert engine.calls == []
 
 
