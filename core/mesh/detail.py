@@ -1,7 +1,6 @@
 """What the details of a loop show, read when they are looked at: bounded, lenient, frozen.
 
-Nothing here writes, and nothing that stands in a mission's folder makes it fail: missions of other tools
-are shown with what they have.
+Nothing here writes, and nothing that stands in a mission's folder makes it fail.
 """
 
 from __future__ import annotations
@@ -273,8 +272,8 @@ def read_diff(mission: MissionView, row: LoopRow, paths: LoopPaths) -> Diff:
     except OSError as error:
         return Diff(problem=str(error))
     lines = raw[:DIFF_BYTES].decode("utf-8", "replace").split("\n")
-    cut = len(raw) > DIFF_BYTES or len(lines) > DIFF_LINES
-    return Diff(tuple(_files_in(lines)), tuple(lines[:DIFF_LINES]), f"patches/{patch.name}", cut, problem)
+    cut, where = len(raw) > DIFF_BYTES or len(lines) > DIFF_LINES, f"patches/{patch.name}"
+    return Diff(tuple(_files_in(lines)), tuple(lines[:DIFF_LINES]), where, cut, problem)
 
 
 def _newest_patch(folder: Path) -> Path | None:

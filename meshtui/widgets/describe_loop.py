@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from meshtui.core.mesh.detail import Claim, Diff, DiffFile, Finding, Gate, Kept, Log, Proof
 from meshtui.core.mesh.verify import Check
 from meshtui.core.mesh.view import LoopRow, MissionView
+from meshtui.receipts import count
 from meshtui.status import RISK_LOOKS, VERDICT_MARKS, Mark, event_look, loop_mark, mission_mark
 from meshtui.text import clean, clean_output, duration, moment, number, stopwatch, time_of_day
 from meshtui.widgets.loops import bar_look, phase_of, used_of
@@ -17,7 +18,7 @@ from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, Ready, bar
 
 GAP = Raw(())
 READING: list[Item] = [Fact("", "Reading…", "muted")]
-_BAR = 20
+_BAR = 16
 _GATE_MARKS = {
     "passed": Mark("✔", "passed", "ok"),
     "failed": Mark("✖", "failed", "bad"),
@@ -79,7 +80,8 @@ def state_items(row: LoopRow, mission: MissionView | None, kept: Kept | None, no
         items += [GAP, *_mission(mission)]
     if kept is not None and kept.places:
         items += [GAP, Head("kept")]
-        items += [Fact(f"  {label}", text) for label, text in kept.places]
+        commits = ("candidate", "base")
+        items += [Fact(f"  {label}", text[:12] if label in commits else text) for label, text in kept.places]
     if kept is not None and kept.handoff:
         items += [GAP, Head("handoff.md"), Body(kept.handoff, indent=2)]
     return items
@@ -113,13 +115,15 @@ def _scope(row: LoopRow) -> Iterator[Item]:
     yield Fact("risk", row.risk + reasons, RISK_LOOKS.get(row.risk, "warn"))
     if row.level:
         yield Fact("level", row.level)
-    yield Fact("workers", f"{row.makers} makers, {row.checkers} checkers planned, {row.workers_used} used")
+    yield Fact(
+        "workers",
+        f"{count(row.makers, 'maker')}, {count(row.checkers, 'checker')} planned, {row.workers_used} used",
+    )
     passed, failed = len(row.gates_passed), len(row.gates_failed)
     text = f"{passed} of {len(row.gates_selected)} passed" + (f", {failed} failed" if failed else "")
     yield Fact("gates", text, "bad" if failed else "text")
     if row.changed_files:
-        count = len(row.changed_files)
-        yield Fact("changed", f"{count} file{'' if count == 1 else 's'}")
+        yield Fact("changed", count(len(row.changed_files), "file"))
 
 
 def _budget(row: LoopRow, now: int) -> Iterator[Item]:
@@ -206,14 +210,13 @@ def diff_items(row: LoopRow, diff: Diff | None) -> list[Item]:
         )
         return [*items, Fact("", text, "muted")]
     added, removed = sum(one.insertions for one in diff.files), sum(one.deletions for one in diff.files)
-    count = len(diff.files)
     items.append(
         Raw(
             (
                 (f"+{number(added)}", "ok"),
                 (" ", "text"),
                 (f"-{number(removed)}", "bad"),
-                (f"  in {count} file{'' if count == 1 else 's'}", "text"),
+                (f"  in {count(len(diff.files), 'file')}", "text"),
                 (f"  {clean(diff.source)}", "muted"),
             )
         )
@@ -347,7 +350,7 @@ def proof_items(proof: Proof | None, checks: tuple[Check, ...] | None, verifying
     items.append(Fact("status", proof.status or "?"))
     for label, commit in (("base", proof.base), ("head", proof.head)):
         if commit:
-            items.append(Fact(label, commit))
+            items.append(Fact(label, commit[:12]))
     if proof.claims:
         items += [GAP, Head(f"claims · {len(proof.claims)}")]
     for claim in proof.claims:
@@ -388,8 +391,6 @@ def _claim(claim: Claim) -> Iterator[Item]:
         facts.append(f"exit {claim.exit_code}")
     if claim.duration_ms is not None:
         facts.append(took(claim.duration_ms))
-    if claim.sha256:
-        facts.append(f"{clean(claim.sha256[:4])}…{clean(claim.sha256[-2:])}")
     bad = claim.claim.endswith(("failed", "rejected"))
     yield Raw(
         (
@@ -402,7 +403,8 @@ def _claim(claim: Claim) -> Iterator[Item]:
     if claim.command:
         yield Body(f"$ {claim.command}", "muted", indent=4)
     if claim.log:
-        yield Body(claim.log, "muted", indent=4)
+        seal = f"  sha256 {claim.sha256[:12]}…" if claim.sha256 else ""
+        yield Body(claim.log + seal, "muted", indent=4)
 
 
 # -- findings ---------------------------------------------------------------------------------------

@@ -33,6 +33,7 @@ class KeyBar(Painted):
             for command in COMMANDS
             if command.bar is not None
             and command.side in (None, side)
+            and (side == "queue" or command.group != "Lane")
             and command.why_not(self.situation) is None
         ]
         keys = {command: self._key(command) for command in offered}

@@ -323,3 +323,10 @@ def test_the_lane_keeps_its_id(sample: Sample) -> None:
     box = sample(DONE)
     assert Lane(box.run_dir).lane_id == "lane-1"
     assert not box.run_dir.about.exists()
+
+
+def test_what_is_parked_says_since_when() -> None:
+    view = LaneReader(RunDir(SAMPLES / "lane-stall-twice-parks")).refresh()
+    row = view.stalled[0]
+    assert row.finished_at is not None
+    assert row.finished_at == view.attention[0].since

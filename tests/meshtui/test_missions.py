@@ -46,6 +46,11 @@ def selected(it: Console) -> str | None:
     return loop.loop_id if loop is not None else None
 
 
+def side(it: Console) -> str:
+    """The list that is looked at."""
+    return str(it.lane.side)
+
+
 async def test_loops_stand_above_the_queue_and_tab_goes_between() -> None:
     async with console(both()) as it:
         shown = it.text()
@@ -53,14 +58,13 @@ async def test_loops_stand_above_the_queue_and_tab_goes_between() -> None:
         assert shown.index("Loops · m7") < shown.index("Queue")
         assert "● running" in shown
         assert "✖ blocked" in shown
-        sides = [str(it.lane.side)]
+        assert side(it) == "queue"
         await it.press("shift+tab")
-        sides.append(str(it.lane.side))
+        assert side(it) == "loops"
         await it.press("j")
         assert selected(it) == "loop-auth"
         await it.press("tab")
-        sides.append(str(it.lane.side))
-        assert sides == ["queue", "loops", "queue"]
+        assert side(it) == "queue"
         await it.press("j")
         assert it.lane.row is not None
         assert it.lane.row.envelope_id == "US-015-backend"
@@ -69,7 +73,7 @@ async def test_loops_stand_above_the_queue_and_tab_goes_between() -> None:
 
 async def test_missions_alone_take_the_whole_side() -> None:
     async with console(only(mission())) as it:
-        await it.until(lambda: it.lane.side == "loops")
+        await it.until(lambda: side(it) == "loops")
         assert not it.drawn("#queue")
         assert it.lane.focused is it.lane.loop_table
         await it.press("j", "j")

@@ -16,9 +16,10 @@ from meshtui.screens.confirm import Confirm
 from meshtui.screens.plan import PlanForm, PlanPreview
 from tests.support.pilot import Console, console
 
-MAKER = (
-    "import pathlib; [p.write_text(p.read_text() + 'y = 2\\n') for p in pathlib.Path('src').rglob('*.py')]"
-)
+MAKER = """import pathlib
+for path in pathlib.Path("src").rglob("*.py"):
+    path.write_text(path.read_text() + "y = 2\\n")
+"""
 
 
 @pytest.fixture
@@ -34,11 +35,12 @@ def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "first"],
     ):
         subprocess.run(["git", "-C", str(repo), *command], check=True)
+    (tmp_path / "maker.py").write_text(MAKER)
     root = tmp_path / "run"
     root.mkdir()
     (root / "meshtui.toml").write_text(
         '[lane]\nengine = "command"\n[engines.command]\n'
-        f'maker = [{sys.executable!r}, \'-c\', """{MAKER}"""]\n'
+        f"maker = ['{sys.executable}', '{tmp_path / 'maker.py'}']\n"
         "checker = 'echo fine'\narbiter = 'echo \"{}\"'\n"
         "[gates.check]\ncommand = 'echo all good'\nstage = 'local'\n"
     )
