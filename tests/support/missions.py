@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from meshtui.core.calls import Call
 from meshtui.core.clock import SystemClock
 from meshtui.core.config import Config
 from meshtui.core.engines.registry import engine_for
@@ -110,6 +111,7 @@ class Bench:
         self.worktrees = self.tmp / "trees"
         self.base = git(self.repo, "rev-parse", "HEAD")
         self.before = fingerprint(self.repo)
+        _benches.append(self)
 
     def settings(self) -> Config:
         """The mission's configuration."""
@@ -237,6 +239,7 @@ class Running:
 
     def __init__(self, runner: MissionRunner) -> None:
         self.runner = runner
+        _running.append(self)
         self._outcome: MissionOutcome | None = None
         self._error: BaseException | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -248,6 +251,12 @@ class Running:
         except BaseException as error:  # noqa: BLE001 - handed to the test
             self._error = error
 
+    def abandon(self) -> None:
+        """Stop it if it still runs."""
+        if self._thread.is_alive():
+            self.runner.request_stop()
+            self._thread.join(20)
+
     def outcome(self, limit: float = LIMIT) -> MissionOutcome:
         """Wait for its end; raises what it raised."""
         self._thread.join(limit)
@@ -256,6 +265,24 @@ class Running:
             raise self._error
         assert self._outcome is not None
         return self._outcome
+
+
+_benches: list[Bench] = []
+_running: list[Running] = []
+
+
+def end_leftovers() -> None:
+    """End the missions and workers that still run, of every bench made so far."""
+    for running in _running:
+        running.abandon()
+    for bench in _benches:
+        for folder in bench.calls():
+            call = Call.attach(bench.run_dir, folder.name)
+            if call.state() in ("starting", "running"):
+                call.end("killed", "test")
+            call.close()
+    _running.clear()
+    _benches.clear()
 
 
 def meshtui(root: Path, *args: str, code: int = 0) -> Any:
