@@ -547,3 +547,17 @@ def test_errors_are_one_line_with_the_path(tmp_path: Path) -> None:
             write(tmp_path / "f", b"")
         assert "\n" not in str(caught.value)
         assert str(tmp_path / "f") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("durable", "at_once", "syncs"), [(True, True, 2), (True, False, 1), (False, True, 0)]
+)
+def test_what_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool, at_once: bool, syncs: int
+) -> None:
+    """The file, then the folder; not the folder where something else will sync it."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    storage.write_atomic(tmp_path / "a", b"x", durable=durable, at_once=at_once)
+    assert (tmp_path / "a").read_bytes() == b"x"
+    assert len(synced) == syncs
