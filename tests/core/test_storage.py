@@ -565,3 +565,17 @@ def test_a_pipe_where_a_file_belongs_holds_nobody(write: Callable[[Path], object
     os.mkfifo(path)
     with pytest.raises(StorageError, match=r"pipe: (a pipe stands|not a plain file)"):
         write(path)
+
+
+@pytest.mark.parametrize(
+    ("durable", "at_once", "syncs"), [(True, True, 2), (True, False, 1), (False, True, 0)]
+)
+def test_what_is_synced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durable: bool, at_once: bool, syncs: int
+) -> None:
+    """The file, then the folder; not the folder where something else will sync it."""
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    storage.write_atomic(tmp_path / "a", b"x", durable=durable, at_once=at_once)
+    assert (tmp_path / "a").read_bytes() == b"x"
+    assert len(synced) == syncs
