@@ -6,6 +6,9 @@ import time
 from datetime import UTC, datetime
 from typing import Protocol
 
+MAX_TIME_MS = 253_402_300_799_999
+"""The last moment that can be written: the end of the year 9999."""
+
 
 class Clock(Protocol):
     """Where the engine takes its time from."""

@@ -16,6 +16,9 @@ from typing import Any, Literal
 
 Presence = Literal["alive", "gone", "unknown"]
 
+_LATEST_START = 10**15
+"""No process starts later; what a file says beyond that is damage, and a float holds this."""
+
 _LINUX = sys.platform.startswith("linux")
 
 
@@ -55,7 +58,7 @@ class ProcessIdentity:
         }
         return cls(
             pid=pid,
-            process_started_at=started
+            process_started_at=min(max(started, -1), _LATEST_START)
             if isinstance(started, (int, float)) and not isinstance(started, bool)
             else None,
             **texts,

@@ -6,6 +6,7 @@ Lone surrogates are replaced by U+FFFD, so that whatever was read can be written
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable
 from json.encoder import encode_basestring, encode_basestring_ascii
@@ -37,7 +38,15 @@ def _constant(name: str) -> Any:
     raise InvalidInput(f"{name} is not JSON")
 
 
-_STRICT = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
+def _float(text: str) -> float:
+    """A number that can be written again: ``1e999`` reads as Infinity, which cannot."""
+    value = float(text)
+    if math.isinf(value):
+        raise InvalidInput("a number is too large")
+    return value
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, parse_float=_float)
 
 
 def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from shlex import quote
 
+from meshtui.core import identity
 from meshtui.core.clock import from_iso
 from meshtui.core.lane.rows import read_object
 from meshtui.core.lane.ways import way_out
@@ -19,6 +21,7 @@ def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
     root = view.run_dir
     items = [_dead(view)] if view.state == "dead" else []
     items += [_parked(row, paths, root) for row in view.stalled]
+    items += _survivors(view)
     items += [_quarantined(row, root) for row in view.quarantined]
     bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
     ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
@@ -72,6 +75,31 @@ def _parked(row: Row, paths: LanePaths, root: Path) -> Attention:
         ),
         key=row.key,
     )
+
+
+def _survivors(view: LaneView) -> list[Attention]:
+    """What did not end when its call was ended, as far as it still runs."""
+    found: dict[str, Attention] = {}
+    for event in view.journal:
+        if event.event != "call_survivors":
+            continue
+        names = [str(name) for name in event.data.get("survivors") or ()]
+        alive = [name for name in names if _runs(name)]
+        if alive:
+            found[event.subject] = Attention(
+                kind="survivor",
+                subject=event.subject,
+                text=f"would not end: {', '.join(alive)}",
+                since=event.at,
+                exits=(Exit("log", way_out("logs", event.subject, view.run_dir), "log"),),
+            )
+    return list(found.values())
+
+
+def _runs(name: str) -> bool:
+    """Whether the process that a receipt names as ``sleep (pid 4121)`` is there."""
+    pid = re.search(r"\(pid (\d+)\)", name)
+    return pid is not None and identity.started_at(int(pid[1])) is not None
 
 
 def _quarantined(row: Row, root: Path) -> Attention:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from meshtui.core import identity, storage, strict_json
-from meshtui.core.clock import Clock, from_iso, iso
+from meshtui.core.clock import MAX_TIME_MS, Clock, from_iso, iso
 from meshtui.core.errors import Held, InvalidInput, StorageError
 from meshtui.core.identity import ProcessIdentity
 
@@ -57,7 +57,10 @@ def read_owner(folder: Path) -> Owner | None:
     except (OSError, InvalidInput):
         return None
     beat = data.get("heartbeat_at")
-    at = int(beat) if isinstance(beat, (int, float)) and not isinstance(beat, bool) else from_iso(beat)
+    if isinstance(beat, (int, float)) and not isinstance(beat, bool):
+        at: int | None = int(min(max(beat, 0), MAX_TIME_MS))
+    else:
+        at = from_iso(beat)
     return Owner(ProcessIdentity.from_json(data), at, data)
 
 

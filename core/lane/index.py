@@ -196,10 +196,19 @@ class Index:
             # A change was cut off; or another tool enqueued, whose record may be finished already.
             stale = [*RECORD_FOLDERS, "results"]
             self.state.sequence = max(sequence or 0, state.sequence)
+        elif self._worked_by_another_tool():
+            # Its claims take no lock of ours: one may have fallen between a change of ours and the look
+            # at the folder's time after it.
+            stale = [name for name in times if name in stale or name in ("pending", "active")]
         self._saved = not stale
         if stale:
             self._rescan(stale, times)
         return bool(stale)
+
+    def _worked_by_another_tool(self) -> bool:
+        return os.path.isdir(self._paths.runner_lock) and not storage.is_locked(  # noqa: PTH112 - cheaper
+            self._paths.runner_flock
+        )
 
     def begin(self) -> None:
         """Say on disk that a change is under way."""
@@ -247,7 +256,7 @@ class Index:
             safes.update(folded(safe_of(record)) for record in records)
             for record in records:
                 parts = RecordName.parse(record)
-                if parts is not None:
+                if parts is not None and parts.sequence < MAX_SEQUENCE:
                     self.state.sequence = max(self.state.sequence, parts.sequence)
             if name == "pending":
                 self._set_newest(records)

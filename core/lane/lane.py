@@ -80,10 +80,11 @@ class Lane:
         if not envelopes:
             return []
         items = checked(envelopes)
+        # What can be refused is looked at before anything is done.
+        lane_id = self.lane_id
         self._queue.make_folders()
         placed = self._queue.add(items)
         self._note_many("enqueued", placed)
-        lane_id = self.lane_id
         return [
             EnqueueReceipt(
                 lane_id=lane_id,
@@ -99,13 +100,12 @@ class Lane:
     def interrupt(self) -> InterruptReceipt:
         """Withdraw everything nobody has taken."""
         self._need_lane()
+        lane_id = self.lane_id
         withdrawn, active, bad = self._queue.withdraw_all()
         events: list[tuple[str, str, Mapping[str, Any]]] = [
             ("withdrawn", envelope_id, {"by": self._by}) for envelope_id in withdrawn
         ]
-        events.append(
-            ("interrupted", self.lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by})
-        )
+        events.append(("interrupted", lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by}))
         self._append(events)
         return InterruptReceipt(tuple(withdrawn), tuple(active), tuple(bad))
 

@@ -25,6 +25,8 @@ from meshtui.core.models.record import Record, load_record
 from meshtui.core.run_dir import RECORD_FOLDERS, LanePaths
 
 LOCK_SECONDS = 30.0
+RUNNER_LOCK_SECONDS = 600.0
+"""A runner waits longer than an operator would: a large batch on a slow disk does not end it."""
 
 STOP_WAITS = "a stop is waiting in the queue; withdraw it first (meshtui withdraw {stop})"
 
@@ -41,9 +43,10 @@ class Placed:
 class Queue:
     """The record folders of one lane; safe for any number of processes and threads at once."""
 
-    def __init__(self, paths: LanePaths, clock: Clock) -> None:
+    def __init__(self, paths: LanePaths, clock: Clock, *, patience: float | None = None) -> None:
         self.paths = paths
         self._clock = clock
+        self._patience = LOCK_SECONDS if patience is None else patience
         self._made = False
         self.depth = 0
         """How many were pending when this object last let go of the queue."""
@@ -57,13 +60,13 @@ class Queue:
         Yields the index, up to date; it is saved at the end, and made anew after a failure in the middle.
         """
         lock = storage.OsLock(self.paths.queue_flock, what="the queue")
-        lock.acquire(LOCK_SECONDS)
+        lock.acquire(self._patience)
         try:
             if enqueuing:
                 dirlock.take(
                     self.paths.enqueue_lock,
                     self._clock,
-                    timeout=LOCK_SECONDS,
+                    timeout=self._patience,
                     what="the queue",
                     kept=self.paths.enqueue_owner,
                 )
@@ -105,7 +108,19 @@ class Queue:
             for folder in missing:
                 storage.make_dir(folder)
             storage.sync_dir(self.paths.root)
+        self._refuse_other_filesystems()
         self._made = True
+
+    def _refuse_other_filesystems(self) -> None:
+        """Say it before any work is done: records are moved by renames, which stay on one filesystem."""
+        device = os.stat(self.paths.root).st_dev
+        for name in RECORD_FOLDERS:
+            folder = self.paths.folder(name)
+            if os.stat(folder).st_dev != device:
+                raise StorageError(
+                    f"{folder} is on another filesystem than {self.paths.root}: the record folders of a "
+                    "lane must lie on one"
+                )
 
     # -- adding -------------------------------------------------------------------------------------
 
@@ -237,6 +252,8 @@ class Queue:
         if not self.paths.batches.is_dir():
             return
         for path in sorted(self.paths.batches.iterdir()):
+            if not path.is_dir():
+                continue
             if path.name.endswith(".tmp"):
                 storage.remove_tree(path)
             else:
@@ -368,9 +385,9 @@ class Queue:
         """Like :meth:`quarantine`, for a caller who holds the queue already."""
         storage.make_dir(self.paths.quarantine)
         # The reason's name is longer than the entry's, and a name holds 255 bytes.
-        target = name if len(os.fsencode(name)) <= 230 else f"{name[:70]}.{secrets.token_hex(3)}"
+        target = name if _cut(name) == name else f"{_cut(name)}.{secrets.token_hex(3)}"
         while (self.paths.quarantine / target).exists() or (self.paths.quarantine / target).is_symlink():
-            target = f"{name}.{secrets.token_hex(3)}"
+            target = f"{_cut(name)}.{secrets.token_hex(3)}"
         note = {"name": target, "folder": folder, "reason": reason, "at": iso(self._clock.now_ms())}
         storage.write_atomic(
             self.paths.quarantine / f"{target}.reason.json", strict_json.dump_bytes(note, indent=2)
@@ -392,13 +409,13 @@ class Queue:
     def repair(self, name: str) -> Placed:
         """Put a quarantined record that is readable now back at the end of the queue."""
         path = self.paths.quarantine / name
-        if name not in self.quarantined():
-            raise NotFound(f"nothing named {name!r} in quarantine; see: meshtui quarantine list")
-        try:
-            record = load_record(path)
-        except InvalidInput as error:
-            raise InvalidInput(f"{name} is still no record: {error}; edit {path} or drop it") from None
         with self.locked(enqueuing=True) as index:
+            if name not in self.quarantined():
+                raise NotFound(f"nothing named {name!r} in quarantine; see: meshtui quarantine list")
+            try:
+                record = load_record(path)
+            except InvalidInput as error:
+                raise InvalidInput(f"{name} is still no record: {error}; edit {path} or drop it") from None
             if index.state.stop_waits:
                 raise InvalidInput(STOP_WAITS.format(stop=self._stop_id(index)))
             other = self._other_use(index, record)
@@ -426,15 +443,21 @@ class Queue:
 
     def drop_quarantined(self, name: str) -> None:
         """Take an entry out of quarantine for good: it is kept under ``quarantine/.dropped/``."""
-        if name not in self.quarantined():
-            raise NotFound(f"nothing named {name!r} in quarantine; see: meshtui quarantine list")
-        dropped = self.paths.quarantine / ".dropped"
-        storage.make_dir(dropped)
-        target = f"{self._clock.now_ms()}-{secrets.token_hex(3)}-{name}"
-        storage.move(self.paths.quarantine / name, dropped / target)
-        reason = self.paths.quarantine / f"{name}.reason.json"
-        if reason.exists():
-            storage.move(reason, dropped / f"{target}.reason.json")
+        with self.locked(changing=False):
+            if name not in self.quarantined():
+                raise NotFound(f"nothing named {name!r} in quarantine; see: meshtui quarantine list")
+            dropped = self.paths.quarantine / ".dropped"
+            storage.make_dir(dropped)
+            target = f"{self._clock.now_ms()}-{secrets.token_hex(3)}-{_cut(name)}"
+            storage.move(self.paths.quarantine / name, dropped / target)
+            reason = self.paths.quarantine / f"{name}.reason.json"
+            if reason.exists():
+                storage.move(reason, dropped / f"{target}.reason.json")
+
+
+def _cut(name: str) -> str:
+    """``name``, shortened so that what is added to it still fits into the 255 bytes of a name."""
+    return name if len(os.fsencode(name)) <= 220 else name[:50]
 
 
 def _clash(envelope_id: str, other: str) -> str:

@@ -109,6 +109,6 @@ def _changed_results(folder: Path, since: int, known: set[str]) -> list[tuple[st
             continue
         try:
             found.append((safe, result_status(storage.read_bytes(Path(entry.path), limit=16 << 20))))
-        except FileNotFoundError:
+        except (FileNotFoundError, IsADirectoryError):
             continue
     return found

@@ -17,7 +17,7 @@ from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane.index import Index, result_status
-from meshtui.core.lane.queue import Queue
+from meshtui.core.lane.queue import RUNNER_LOCK_SECONDS, Queue
 from meshtui.core.lane.status import LaneStatus, Sessions, append_stall, read_json
 from meshtui.core.lane.ways import way_out
 from meshtui.core.models.envelope import label_of, phase_of
@@ -48,7 +48,7 @@ class LaneFiles:
         return cls(
             run_dir=run_dir,
             clock=clock,
-            queue=Queue(paths, clock),
+            queue=Queue(paths, clock, patience=RUNNER_LOCK_SECONDS),
             status=LaneStatus(paths, lane_id, clock),
             sessions=Sessions(paths, clock),
             journal=Journal(run_dir, clock),
@@ -139,6 +139,8 @@ class Settler:
             status = result_status(storage.read_bytes(path, limit=16 << 20))
         except FileNotFoundError:
             return False
+        except (IsADirectoryError, StorageError):
+            status = "unreadable"
         storage.make_dir(self._paths.history)
         stamp = self._files.clock.now_ms()
         target = self._paths.history / f"{path.stem}.{stamp}.json"
@@ -251,7 +253,7 @@ class Settler:
         path = self._paths.result(record.envelope_id)
         try:
             result = read_json(path)
-        except MeshtuiError:
+        except (MeshtuiError, IsADirectoryError):
             with self._files.queue.locked() as index:
                 self.archive(index, record.envelope_id)
             return None

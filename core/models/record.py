@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from meshtui.core import storage, strict_json
+from meshtui.core.clock import MAX_TIME_MS
 from meshtui.core.errors import InvalidInput, StorageError
-from meshtui.core.models.envelope import validate_envelope, validate_id
+from meshtui.core.models.envelope import MAX_WAIT_MS, validate_envelope, validate_id
 from meshtui.core.models.names import RETRY
 
 SCHEMA_VERSION = "hq-lane-loop.v1"
@@ -72,13 +73,15 @@ class Record:
         """What each attempt may take, fixed at the first start."""
         value = self.data.get("deadline_budget_seconds")
         if isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0:
-            return float(value)
+            return float(min(value, MAX_WAIT_MS // 1000))
         return None
 
     @property
     def deadline_at_ms(self) -> int | None:
         value = self.data.get("deadline_at_ms")
-        return int(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return int(min(max(value, 0), MAX_TIME_MS))
+        return None
 
     def put_back(self, *, attempt: int | None = None, forget_budget: bool = False) -> None:
         """Drop what belongs to a start, so that the record can be queued again."""

@@ -10,13 +10,14 @@ import click
 from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.clock import SystemClock
-from meshtui.core.errors import NotFound, WorkFailed
+from meshtui.core.errors import NeedsOperator, NotFound, WorkFailed
 from meshtui.core.run_dir import RunDir
 
 POLL_SECONDS = 0.05
 LANE_STATES = ("waiting", "running", "parked", "stopped", "failed", "paused", "dead", "idle")
 ENVELOPE_STATES = ("pending", "active", "done", "failed", "stalled", "withdrawn", "stopped", "finished")
 _FINAL = ("done", "failed", "stopped")
+PARKED = "stalled"
 
 
 @click.command()
@@ -46,6 +47,11 @@ def wait(run_dir: Path, as_json: bool, subject: str, wanted: str | None, timeout
             else:
                 print_line(f"{subject} is {state}")
             return
+        if state == PARKED:
+            raise NeedsOperator(
+                f"{subject} is parked and will not become {wanted} before somebody answers it: "
+                f"meshtui answer {subject} --retry or --drop"
+            )
         if look.over(state):
             raise WorkFailed(f"{subject} is {state} and will not become {wanted} by itself")
         if end is not None and time.monotonic() >= end:

@@ -18,6 +18,7 @@ import pytest
 from meshtui.core.clock import SystemClock
 from meshtui.core.errors import Held, InvalidInput, MeshtuiError
 from meshtui.core.journal import read_tail
+from meshtui.core.lane import dirlock
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lane import Lane
 from meshtui.core.lane.queue import Queue
@@ -325,7 +326,7 @@ def test_runner_and_enqueuers_are_killed_at_random(seed: int, quick_path: Path) 
         process.join(20)
     # A lock that its taker had no time to write a name into is free after ten seconds.
     for lock in (run_dir.lane.runner_lock, run_dir.lane.enqueue_lock):
-        if lock.is_dir() and not (lock / "owner.json").exists():
+        if lock.is_dir() and dirlock.read_owner(lock) is None:
             os.utime(lock, (time.time() - 11, time.time() - 11))
     outcome = run_until_idle(run_dir, WORK)
     assert outcome.state == "waiting"

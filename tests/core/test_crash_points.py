@@ -161,6 +161,13 @@ def _claim_bad_again(run_dir: RunDir, lane: Lane) -> None:
         assert not lane.stop().stopped
 
 
+def _readable_again(run_dir: RunDir, lane: Lane) -> None:
+    _base(run_dir, lane)
+    head = list_records(run_dir.lane.pending)[0]
+    run_dir.lane.quarantine.mkdir()
+    (run_dir.lane.pending / head).rename(run_dir.lane.quarantine / "set aside")
+
+
 def _withdrawn_with_stop(run_dir: RunDir, lane: Lane) -> None:
     _base(run_dir, lane)
     lane.enqueue({"kind": "stop", "id": "halt"})
@@ -287,6 +294,15 @@ CASES = [
         WITHDRAWN,
         changed(p1="pending", p2="pending", gone="pending", halt="pending"),
         (RESULTS,),
+    ),
+    Case(
+        "repair",
+        _readable_again,
+        lambda run_dir, lane: lane.quarantine_repair("set aside"),
+        changed(p1=""),
+        BASE,
+        (RESULTS,),
+        atomic=True,
     ),
     Case(
         "requeue",

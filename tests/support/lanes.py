@@ -149,7 +149,8 @@ def index_rebuilt(run_dir: RunDir, scratch: Path) -> dict[str, Any]:
     """The index of a copy of the lane that has none."""
     copy = RunDir(scratch / "copy")
     shutil.rmtree(copy.root, ignore_errors=True)
-    shutil.copytree(run_dir.lane.root, copy.lane.root, symlinks=True)
+    quarantine = shutil.ignore_patterns("quarantine")  # It may hold what cannot be copied.
+    shutil.copytree(run_dir.lane.root, copy.lane.root, symlinks=True, ignore=quarantine)
     shutil.rmtree(copy.lane.ids, ignore_errors=True)
     try:
         return index_now(copy)
