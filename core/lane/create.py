@@ -64,7 +64,8 @@ def create_run_dir(
         )
     if root.exists() and not root.is_dir():
         raise InvalidInput(f"{root} is a file, not a run directory")
-    fresh = not root.exists() or not any(root.iterdir())
+    # The operator's configuration may have been there first.
+    fresh = not root.exists() or {path.name for path in root.iterdir()} <= {run_dir.config.name}
     storage.make_dirs(root)
     if fresh:
         storage.write_atomic(root / ".gitignore", b"*\n")

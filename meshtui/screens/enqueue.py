@@ -37,6 +37,16 @@ TABS = (TabSpec("form", "Form"), TabSpec("json", "JSON"))
 NUMBERS = ("deadline_seconds",)
 
 
+class Tick(Checkbox):
+    """A check box that is empty while it is off: without colours the mark itself has to tell."""
+
+    BUTTON_INNER = " "
+
+    def watch_value(self) -> None:
+        self.BUTTON_INNER = "X" if self.value else " "
+        super().watch_value()
+
+
 class EnqueueForm(ModalScreen[dict[str, Any]]):
     """Dismisses with a valid envelope, ``None`` if there is none to add."""
 
@@ -78,8 +88,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
                         yield Static("", id=f"error-{name}", classes="error")
                 with Horizontal(classes="field"):
                     yield Static("", classes="label")
-                    yield Checkbox("fresh session", id="field-fresh", compact=True)
-                    yield Checkbox("mesh: plan and split it", id="field-mode", compact=True)
+                    yield Tick("fresh session", id="field-fresh", compact=True)
+                    yield Tick("mesh: plan and split it", id="field-mode", compact=True)
             yield TextArea(id="json", tab_behavior="focus", show_line_numbers=True)
             yield Static("", id="verdict")
             with Horizontal(classes="buttons"):

@@ -106,6 +106,11 @@ def labelled(name: str, value: object) -> Fact:
 
 def _times(row: Row) -> Iterator[Item]:
     yield Fact("id", row.envelope_id)
+    # The title names story and phase only where there are both.
+    if row.story_id and not row.phase:
+        yield Fact("story", row.story_id)
+    if row.phase and not row.story_id:
+        yield Fact("phase", row.phase)
     if row.engine:
         yield Fact("engine", row.engine + (" · mesh" if row.mode == "mesh" else ""))
     if row.queued_at is not None:

@@ -169,6 +169,15 @@ class TestEnqueue:
             assert all(stat.S_IMODE(Path(folder, name).stat().st_mode) == 0o700 for name in folders)
             assert all(stat.S_IMODE(Path(folder, name).stat().st_mode) == 0o600 for name in files), files
 
+    @pytest.mark.parametrize(("there", "hidden"), [("meshtui.toml", True), ("notes.txt", False)])
+    def test_git_does_not_see_a_directory_that_is_a_lane_only(
+        self, there: str, hidden: bool, cli: Cli
+    ) -> None:
+        cli.run_dir.mkdir()
+        (cli.run_dir / there).write_text("")
+        assert cli("enqueue", "--prompt", "x").code == 0
+        assert (cli.run_dir / ".gitignore").exists() is hidden
+
     def test_where_it_is_by_default(self, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert cli.raw("enqueue", "--prompt", "x").code == 0
         assert Path(".meshtui", "loop").is_dir()

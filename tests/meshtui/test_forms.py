@@ -10,7 +10,7 @@ from textual.widgets import Button, Input, Static, TextArea
 
 from meshtui.core.view import Detail
 from meshtui.screens.answer import AnswerForm
-from meshtui.screens.enqueue import EnqueueForm
+from meshtui.screens.enqueue import EnqueueForm, Tick
 from tests.support.engine import FakeEngine
 from tests.support.pilot import Console, console
 from tests.support.views import STALLED, lane
@@ -55,6 +55,19 @@ async def test_every_field_reaches_the_envelope() -> None:
             "kind": "phase", "prompt": "go", "id": "a-1", "story_id": "US-1", "phase": "plan", "engine": "command",
             "deadline_seconds": 90, "cd": "/srv/x", "result_path": "out.json", "fresh": True,
         }  # fmt: skip
+
+
+async def test_check_boxes_say_without_colours_whether_they_are_on() -> None:
+    async with console(engine=FakeEngine(lane(3))) as it:
+        await it.press("e")
+        boxes = form(it).query(Tick)
+        assert ["X" in box.render().plain for box in boxes] == [False, False]
+        await it.pilot.click("#field-mode")
+        await it.pilot.pause()
+        assert ["X" in box.render().plain for box in boxes] == [False, True]
+        await it.pilot.click("#field-mode")
+        await it.pilot.pause()
+        assert ["X" in box.render().plain for box in boxes] == [False, False]
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,8 @@ from textual.widgets._toast import Toast
 from meshtui.core.view import Attention, Detail, Event, Exit, LaneView, Row
 from meshtui.messages import Told
 from meshtui.text import clean, clean_lines, clean_output, cut_end, cut_middle, cut_start, fit, wrap
+from meshtui.widgets.describe import envelope_items
+from meshtui.widgets.prose import Fact
 from tests.support.engine import FakeEngine
 from tests.support.pilot import console
 from tests.support.views import NOW, STALLED, lane
@@ -125,3 +127,16 @@ def test_ids_are_cut_in_the_middle_and_paths_on_the_left() -> None:
 
 def test_rows_name_themselves() -> None:
     assert Row("k", "pending", "id", story_id="S", phase="p").title == "S/p"
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (Row("k", "pending", "login", story_id="US-7"), ["US-7"]),
+        (Row("k", "pending", "login", label="Log in", phase="plan"), ["plan"]),
+        (Row("k", "pending", "login", story_id="US-7", phase="plan"), []),
+    ],
+)
+def test_details_tell_the_story_that_the_title_does_not(row: Row, told: list[str]) -> None:
+    facts = [item for item in envelope_items(row, None, 0) if isinstance(item, Fact)]
+    assert [fact.text for fact in facts if fact.label in ("story", "phase")] == told
