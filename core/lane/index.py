@@ -244,8 +244,9 @@ class Index:
         return sequence if type(sequence) is int and 0 <= sequence < MAX_SEQUENCE else None
 
     def _rescan(self, folders: list[str], times: dict[str, int]) -> None:
-        storage.make_dir(self._paths.ids)
-        storage.make_dir(self._paths.ids / "used")
+        if not (self._paths.ids / "used").is_dir():
+            storage.make_dir(self._paths.ids)
+            storage.make_dir(self._paths.ids / "used")
         safes: set[str] = set()
         for name in folders:
             if name == "results":

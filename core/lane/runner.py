@@ -103,6 +103,8 @@ class Runner:
         self._bad = False
         self._parked = False
         self._status_at = 0.0
+        self._status_due = False
+        """Whether ``loop.json`` waits for the phase to last longer than a moment."""
 
     @property
     def lane_id(self) -> str:
@@ -539,6 +541,8 @@ class Runner:
 
     def _housekeep(self, attempt: Attempt | None = None) -> None:
         """Answer requests and keep ``loop.json`` true."""
+        if self._status_due:
+            self._write_status()
         if self._handing_over:
             raise _HandOver
         self._lease.verify()
@@ -611,9 +615,17 @@ class Runner:
         status.state = state
         status.active_envelope_id = record.envelope_id if record else None
         status.active_phase = waits_for(record.envelope, record.envelope_id) if record else None
+        if state == "running" and self._clock.monotonic() - self._status_at < STATUS_SECONDS:
+            # One of many short phases: told if it is still running at the next look, in 50 ms.
+            self._status_due = True
+            return
+        self._write_status()
+
+    def _write_status(self) -> None:
         self._lease.verify()
-        status.write(self._files.queue.depth)
+        self._files.status.write(self._files.queue.depth)
         self._status_at = self._clock.monotonic()
+        self._status_due = False
 
 
 def attach(run_dir: RunDir, record: Record) -> Call | None:
