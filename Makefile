@@ -36,10 +36,11 @@ screenshots: $(STAMP)
 
 bench: $(STAMP)
 	@$(PY) -m tests.benchmarks.lane $(ARGS)
+	@$(PY) -m tests.benchmarks.mesh $(ARGS)
 
 clean:
 	rm -rf $(VENV) .demo .engines build dist meshtui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \
-		.import_linter_cache
+		.import_linter_cache tests/real/.archives
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml

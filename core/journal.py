@@ -80,7 +80,7 @@ class Journal:
 def read_block(path: Path, offset: int, length: int) -> bytes:
     """At most ``length`` bytes of ``path`` from ``offset``; nothing if there is no such file."""
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = storage.open_plain(path)
     except FileNotFoundError:
         return b""
     try:

@@ -36,7 +36,7 @@ class RunDirReader:
         from meshtui.core.mesh.view import mission_attention
 
         missions = self._missions.refresh()
-        items = [item for one in missions for item in mission_attention(one, view.run_dir)]
+        items = [item for one in reversed(missions) for item in mission_attention(one, view.run_dir)]
         return replace(view, missions=missions, attention=(*view.attention, *items))
 
     def detail(self, key: str) -> Detail | None:

@@ -28,6 +28,9 @@ DIR_MODE = 0o700
 
 _WRITE_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
+# Without O_NONBLOCK a pipe that stands where a file belongs would hold its writer for ever.
+_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
 _PROBE_SECONDS = 1.0
 """Most that a lock which others only look at is waited for; a look takes microseconds."""
 
@@ -39,6 +42,7 @@ _HINTS = {
     errno.EPERM: "not permitted",
     errno.EXDEV: "it is on another filesystem: a run directory must lie on one",
     errno.ELOOP: "a symlink stands where meshtui keeps a file of its own; remove it",
+    errno.ENXIO: "a pipe stands where meshtui keeps a file of its own; remove it",
     errno.EMFILE: "too many open files",
 }
 
@@ -122,10 +126,13 @@ def sync_file(path: Path) -> None:
             os.close(fd)
 
 
-def write_atomic(path: Path | str, data: bytes, *, durable: bool = True, mode: int = FILE_MODE) -> None:
+def write_atomic(
+    path: Path | str, data: bytes, *, durable: bool = True, at_once: bool = True, mode: int = FILE_MODE
+) -> None:
     """Replace file ``path`` by ``data``: a reader sees the old or the new one, never a part.
 
-    With ``durable`` the new contents survive a power cut from the moment this returns.
+    With ``durable`` the new contents survive a power cut from the moment this returns; with ``durable`` but
+    not ``at_once`` there is the old or the new one after it, whole, until something else syncs the folder.
     Raises :class:`StorageError`; then ``path`` is as it was.
     """
     with _named(path):
@@ -135,7 +142,7 @@ def write_atomic(path: Path | str, data: bytes, *, durable: bool = True, mode: i
         except OSError:
             _forget(temporary)
             raise
-    if durable:
+    if durable and at_once:
         sync_dir(os.path.dirname(path) or ".")
 
 
@@ -169,7 +176,7 @@ def write_in_place(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> N
     A crash in the middle can leave it damaged: only for what can be computed again.
     """
     with _named(path):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        fd = os.open(path, _WRITE | os.O_CREAT, mode)
         try:
             os.pwrite(fd, data, 0)
             os.ftruncate(fd, len(data))
@@ -180,7 +187,7 @@ def write_in_place(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> N
 def append(path: Path | str, data: bytes, *, mode: int = FILE_MODE) -> None:
     """Add ``data`` to the end of ``path`` with one write; makes the file if there is none."""
     with _named(path):
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        fd = os.open(path, _WRITE | os.O_CREAT | os.O_APPEND, mode)
         try:
             if os.write(fd, data) != len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -211,7 +218,7 @@ def link(source: Path | str, target: Path | str) -> None:
 def patch(path: Path | str, data: bytes, offset: int) -> None:
     """Overwrite a few bytes inside file ``path``, which exists and holds more than these; no sync."""
     with _named(path):
-        fd = os.open(path, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, _WRITE)
         try:
             os.pwrite(fd, data, offset)
         finally:
@@ -237,8 +244,8 @@ def make_dir(path: Path, *, mode: int = DIR_MODE) -> bool:
     return True
 
 
-def make_dirs(path: Path, *, mode: int = DIR_MODE) -> None:
-    """Make folder ``path`` and the parents it lacks, and make each survive a power cut."""
+def make_dirs(path: Path, *, durable: bool = True, mode: int = DIR_MODE) -> None:
+    """Make folder ``path`` and the parents it lacks; with ``durable`` each survives a power cut."""
     missing = []
     here = path
     while not here.is_dir():
@@ -247,7 +254,7 @@ def make_dirs(path: Path, *, mode: int = DIR_MODE) -> None:
             break
         here = here.parent
     for folder in reversed(missing):
-        if make_dir(folder, mode=mode):
+        if make_dir(folder, mode=mode) and durable:
             sync_dir(folder.parent)
 
 
@@ -298,7 +305,23 @@ def touch(path: Path, *, at_ns: int | None = None) -> None:
 def open_log(path: Path, *, mode: int = FILE_MODE) -> int:
     """A descriptor that appends to ``path``, for a process to write to; the caller closes it."""
     with _named(path):
-        return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        return os.open(path, _WRITE | os.O_CREAT | os.O_APPEND, mode)
+
+
+def open_plain(path: Path | str) -> int:
+    """A descriptor to read plain file ``path`` with; the caller closes it.
+
+    Raises ``FileNotFoundError``, ``IsADirectoryError``, and :class:`StorageError` for a pipe or a device.
+    """
+    with _named(path):
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        mode = os.fstat(fd).st_mode
+        if stat.S_ISREG(mode):
+            return fd
+        os.close(fd)
+        if stat.S_ISDIR(mode):
+            raise IsADirectoryError(errno.EISDIR, "a folder stands where a file belongs", str(path))
+        raise StorageError(f"{path}: not a plain file")
 
 
 def read_bytes(path: Path | str, *, limit: int | None = None) -> bytes:
@@ -307,14 +330,9 @@ def read_bytes(path: Path | str, *, limit: int | None = None) -> bytes:
     What is not a plain file (a pipe, a device) is refused, so that a reader never hangs on one.
     """
     with _named(path):
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = open_plain(path)
         try:
-            state = os.fstat(fd)
-            if stat.S_ISDIR(state.st_mode):
-                raise IsADirectoryError(errno.EISDIR, "is a folder", str(path))
-            if not stat.S_ISREG(state.st_mode):
-                raise StorageError(f"{path}: not a plain file")
-            wanted = state.st_size + 1 if limit is None else limit
+            wanted = os.fstat(fd).st_size + 1 if limit is None else limit
             parts = []
             while wanted > 0:
                 asked = min(wanted, 1 << 20)
@@ -419,7 +437,7 @@ def is_locked(path: Path) -> bool:
     import fcntl
 
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return False
     try:

@@ -46,6 +46,15 @@ def _always(_: Situation) -> str | None:
     return None
 
 
+def _when_run_dir(now: Situation) -> str | None:
+    view = now.view
+    if view is None or view.exists or not view.missions:
+        return None
+    if any(one.root.parent.parent == view.run_dir / "missions" for one in view.missions):
+        return None
+    return f"{view.run_dir.name} is no run directory: open one with --run-dir for that"
+
+
 def _when_lane(now: Situation) -> str | None:
     return (
         None
@@ -173,7 +182,8 @@ class Command:
 
 COMMANDS: tuple[Command, ...] = (
     Command(
-        "enqueue", "e", "enqueue", "Add an envelope to the end of the queue", title="Enqueue an envelope", bar=1, writes=True
+        "enqueue", "e", "enqueue", "Add an envelope to the end of the queue", title="Enqueue an envelope", bar=1, writes=True,
+        refusal=_when_run_dir,
     ),
     Command(
         "answer", "a", "answer", "Answer what is parked: again, longer, with another engine, or give it up",
@@ -211,7 +221,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("open", "enter", "open", "Open the details of what is selected", group="Selected", scope="table"),
     Command(
         "plan", "n", "new mission", "Plan a request: see its loops, risks and overlaps before anything starts",
-        group="Missions", title="Plan a new mission", bar=9, writes=True,
+        group="Missions", title="Plan a new mission", bar=9, writes=True, refusal=_when_run_dir,
     ),
     Command(
         "answer_loop", "a", "answer", "Approve or reject what the selected loop hands over, with a reason", side="loops",

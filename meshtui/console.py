@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from meshtui.core.errors import InvalidInput
@@ -13,7 +14,9 @@ from meshtui.core.errors import InvalidInput
 
 def require_terminal(run_dir: Path) -> None:
     """Raise :class:`InvalidInput`, naming the other way, where the console cannot be drawn."""
-    instead = f"for one frame without it: meshtui --run-dir {run_dir} --headless --screenshot frame.svg"
+    instead = (
+        f"for one frame without it: meshtui --run-dir {quote(str(run_dir))} --headless --screenshot frame.svg"
+    )
     # Closed ones are None.
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise InvalidInput(f"the console needs a terminal on standard input and output; {instead}")

@@ -10,6 +10,7 @@ from typing import Generic, Protocol, TypeVar
 
 from textual.message import Message
 
+from meshtui.core.calls import open_output
 from meshtui.core.view import CallView, Detail
 from meshtui.messages import DetailRead, OutputRead
 from meshtui.text import clean_output
@@ -163,11 +164,12 @@ def call_signature(call: CallView) -> Signature:
 def _tail(path: Path) -> list[str]:
     """The end of ``path``, cleaned; whole lines where there is a line's end."""
     try:
-        with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            start = max(0, size - TAIL_BYTES)
-            file.seek(start)
-            data = file.read(TAIL_BYTES)
+        file = open_output(path)
+        if file is None:
+            return []
+        with file:
+            start = max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES)
+            data = os.pread(file.fileno(), TAIL_BYTES, start)
     except OSError:
         return []
     if start:

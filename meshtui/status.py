@@ -64,7 +64,7 @@ LOOP_MARKS: dict[str, Mark] = {
     "blocked": Mark("✖", "blocked", "bad"),
     "failed": Mark("✖", "failed", "bad"),
     "handoff": Mark("⇥", "handoff", "warn"),
-    "cancelled": Mark("⊘", "cancelled", "idle"),
+    "cancelled": Mark("⊘", "killed", "idle"),
 }
 
 MISSION_MARKS: dict[str, Mark] = {

@@ -207,4 +207,4 @@ def test_the_installed_demo_has_its_files(installed: Installed, tmp_path: Path) 
     template = {name.partition("repo-template/")[2] for name in data_files() if "repo-template/" in name}
     assert set(tracked) == template | {".gitignore"}
     state = json.loads(run(installed.script, "status", "--run-dir", "demo/lane", "--json", cwd=tmp_path))
-    assert state["queue"]["counts"]["pending"] == 9
+    assert state["queue"]["counts"]["pending"] == 10

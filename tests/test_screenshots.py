@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,14 @@ import pytest
 from screenshots.make import HERE, SHOWN_ROOT, draw_all
 
 README = HERE.parent / "README.md"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _importable() -> Iterator[None]:
+    """The mission of the demo is run by a meshtui of its own: this one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(HERE.parent))
+        yield
 
 
 @pytest.fixture(scope="module")

@@ -2,7 +2,7 @@
 
 from meshtui.core.calls.call import Call, CallExit, CallState, Ending, EndReason
 from meshtui.core.calls.ending import EndReport
-from meshtui.core.calls.output import OutputFollower, read_tail, tail_text
+from meshtui.core.calls.output import OutputFollower, open_output, read_tail, tail_text
 from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallRole, CallSpec, new_call_id, scrubbed_environment
 from meshtui.core.calls.wake import Waker
 
@@ -19,6 +19,7 @@ __all__ = [
     "OutputFollower",
     "Waker",
     "new_call_id",
+    "open_output",
     "read_tail",
     "scrubbed_environment",
     "tail_text",

@@ -3,10 +3,26 @@
 from __future__ import annotations
 
 import os
+import stat
 from pathlib import Path
 from typing import BinaryIO
 
 CHUNK = 1 << 20
+
+
+def open_output(path: Path) -> BinaryIO | None:
+    """The log at ``path`` to read from; ``None`` when there is none.
+
+    A program may put anything in its log's place. A pipe there must not hold who reads: it is no log.
+    """
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        return None
+    return os.fdopen(fd, "rb", buffering=0)
 
 
 class OutputFollower:
@@ -30,10 +46,9 @@ class OutputFollower:
     def read(self) -> bytes:
         """The next new bytes; ``b""`` when there are none for now."""
         if self._file is None:
-            try:
-                self._file = self.path.open("rb", buffering=0)
-            except FileNotFoundError:
-                return b""
+            self._file = open_output(self.path)
+        if self._file is None:
+            return b""
         data = os.pread(self._file.fileno(), self._chunk, self.offset)
         self.offset += len(data)
         return data
@@ -47,12 +62,12 @@ class OutputFollower:
 
 def read_tail(path: Path, size: int) -> bytes:
     """The last ``size`` bytes of ``path`` at most; ``b""`` when there is no such file."""
-    try:
-        with path.open("rb", buffering=0) as file:
-            length = os.fstat(file.fileno()).st_size
-            return os.pread(file.fileno(), size, max(0, length - size))
-    except FileNotFoundError:
+    file = open_output(path)
+    if file is None:
         return b""
+    with file:
+        length = os.fstat(file.fileno()).st_size
+        return os.pread(file.fileno(), size, max(0, length - size))
 
 
 def tail_text(path: Path, size: int) -> str:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from shlex import quote
 
 from meshtui.core import identity
 from meshtui.core.clock import from_iso, iso
 from meshtui.core.lane.rows import read_object
+from meshtui.core.lane.ways import way_out
 from meshtui.core.run_dir import LanePaths
 from meshtui.core.view import Attention, Exit, Held, LaneView, Row, Spent
 
@@ -16,22 +18,22 @@ MOST_FAILED = 50
 
 def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
     """The items for ``view``: what stands still first, then what ended badly, newest first."""
-    where = f"--run-dir {quote(str(view.run_dir))}"
-    items = [_dead(view, where)] if view.state == "dead" else []
-    items += [_parked(row, paths, where) for row in view.stalled]
+    root = view.run_dir
+    items = [_dead(view)] if view.state == "dead" else []
+    items += [_parked(row, paths, root) for row in view.stalled]
     if view.held is not None:
-        items.append(_held(view, view.held, where))
+        items.append(_held(view, view.held))
     if view.spent is not None:
-        items.append(_spent(view, view.spent, where))
-    items += _survivors(view, where)
-    items += [_quarantined(row, where) for row in view.quarantined]
+        items.append(_spent(view, view.spent))
+    items += _survivors(view)
+    items += [_quarantined(row, root) for row in view.quarantined]
     bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
     ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
-    items += [_ended_badly(row, where) for row in ended[:MOST_FAILED] if row.loaded]
+    items += [_ended_badly(row, root) for row in ended[:MOST_FAILED] if row.loaded]
     return tuple(items)
 
 
-def _dead(view: LaneView, where: str) -> Attention:
+def _dead(view: LaneView) -> Attention:
     left = f"; {view.active[0].title} was active" if view.active else ""
     pid = f" (pid {view.runner.pid})" if view.runner.pid else ""
     return Attention(
@@ -39,11 +41,11 @@ def _dead(view: LaneView, where: str) -> Attention:
         subject=view.lane_id or view.run_dir.name,
         text=f"the runner{pid} is gone{left}; a new one takes over at once",
         since=view.runner.heartbeat_at or view.updated_at,
-        exits=(Exit("start runner", f"meshtui lane {where}", "run"),),
+        exits=(Exit("start runner", f"meshtui lane --run-dir {quote(str(view.run_dir))}", "run"),),
     )
 
 
-def _parked(row: Row, paths: LanePaths, where: str) -> Attention:
+def _parked(row: Row, paths: LanePaths, root: Path) -> Attention:
     question = read_object(paths.question(row.envelope_id)) or {}
     result = read_object(paths.result(row.envelope_id)) or {}
     cause = question.get("cause") or result.get("error") or "parked"
@@ -60,7 +62,6 @@ def _parked(row: Row, paths: LanePaths, where: str) -> Attention:
             text += ", no output" if not evidence["output_bytes"] else ""
             if silent is not None and raised is not None and raised - silent >= 1000:
                 text += f", silent for {span((raised - silent) / 1000)}"
-    answer = f"meshtui answer {quote(row.envelope_id)} {where}"
     longer = max(1, round((row.budget_seconds or 1800) * 2))
     return Attention(
         kind="parked",
@@ -68,15 +69,19 @@ def _parked(row: Row, paths: LanePaths, where: str) -> Attention:
         text=text,
         since=raised,
         exits=(
-            Exit("retry", f"{answer} --retry", "retry"),
-            Exit(f"retry with {span(longer)}", f"{answer} --deadline-seconds {longer}", "retry"),
-            Exit("drop", f"{answer} --drop", "drop"),
+            Exit("retry", way_out("answer", row.envelope_id, root, "--retry"), "retry"),
+            Exit(
+                f"retry with {span(longer)}",
+                way_out("answer", row.envelope_id, root, "--deadline-seconds", str(longer)),
+                "retry",
+            ),
+            Exit("drop", way_out("answer", row.envelope_id, root, "--drop"), "drop"),
         ),
         key=row.key,
     )
 
 
-def _held(view: LaneView, held: Held, where: str) -> Attention:
+def _held(view: LaneView, held: Held) -> Attention:
     row = next((row for row in view.pending if row.envelope_id == held.envelope_id), None)
     until = iso(held.until) if held.until is not None else "later"
     text = f"held until {until}" if held.known else f"held, tried again at {until}"
@@ -85,12 +90,12 @@ def _held(view: LaneView, held: Held, where: str) -> Attention:
         subject=row.title if row is not None else held.envelope_id,
         text=f"{text}; {held.text or f'usage limit of {held.engine}'}",
         since=held.since,
-        exits=(Exit("withdraw", f"meshtui withdraw {quote(held.envelope_id)} {where}", "withdraw"),),
+        exits=(Exit("withdraw", way_out("withdraw", held.envelope_id, view.run_dir), "withdraw"),),
         key=row.key if row is not None else None,
     )
 
 
-def _spent(view: LaneView, spent: Spent, where: str) -> Attention:
+def _spent(view: LaneView, spent: Spent) -> Attention:
     share = f"{spent.used:g} of {spent.most:g} ([lane] {spent.cap})"
     reached = f"the cap is reached, {share}: raise it and start the runner again"
     return Attention(
@@ -98,11 +103,13 @@ def _spent(view: LaneView, spent: Spent, where: str) -> Attention:
         subject=view.lane_id or view.run_dir.name,
         text=reached if spent.reached else f"used {share}",
         since=None,
-        exits=(Exit("start runner", f"meshtui lane {where}", "run"),) if spent.reached else (),
+        exits=(Exit("start runner", f"meshtui lane --run-dir {quote(str(view.run_dir))}", "run"),)
+        if spent.reached
+        else (),
     )
 
 
-def _survivors(view: LaneView, where: str) -> list[Attention]:
+def _survivors(view: LaneView) -> list[Attention]:
     """What did not end when its call was ended, as far as it still runs."""
     found: dict[str, Attention] = {}
     for event in view.journal:
@@ -116,7 +123,7 @@ def _survivors(view: LaneView, where: str) -> list[Attention]:
                 subject=event.subject,
                 text=f"would not end: {', '.join(alive)}",
                 since=event.at,
-                exits=(Exit("log", f"meshtui logs {quote(event.subject)} {where}", "log"),),
+                exits=(Exit("log", way_out("logs", event.subject, view.run_dir), "log"),),
             )
     return list(found.values())
 
@@ -127,27 +134,26 @@ def _runs(name: str) -> bool:
     return pid is not None and identity.started_at(int(pid[1])) is not None
 
 
-def _quarantined(row: Row, where: str) -> Attention:
-    name = quote(row.key)
+def _quarantined(row: Row, root: Path) -> Attention:
     return Attention(
         kind="quarantined",
         subject=row.key,
         text=row.error or "cannot be read as a record",
         since=row.finished_at,
         exits=(
-            Exit("repair", f"meshtui quarantine repair {name} {where}", "repair"),
-            Exit("drop", f"meshtui quarantine drop {name} {where}", "drop-file"),
+            Exit("repair", way_out("quarantine repair", row.key, root), "repair"),
+            Exit("drop", way_out("quarantine drop", row.key, root), "drop-file"),
         ),
         key=row.key,
     )
 
 
-def _ended_badly(row: Row, where: str) -> Attention:
+def _ended_badly(row: Row, root: Path) -> Attention:
     blocked = row.handoff_status == "blocked"
     text = row.error or (f"handoff says {row.handoff_status}" if row.handoff_status else "failed")
-    exits = [Exit("requeue", f"meshtui requeue {quote(row.envelope_id)} {where}", "requeue")]
+    exits = [Exit("requeue", way_out("requeue", row.envelope_id, root), "requeue")]
     if row.call_id is not None:
-        exits.append(Exit("log", f"meshtui logs {quote(row.envelope_id)} {where}", "log"))
+        exits.append(Exit("log", way_out("logs", row.envelope_id, root), "log"))
     return Attention(
         kind="blocked" if blocked else "failed",
         subject=row.title,
@@ -163,7 +169,7 @@ def span(seconds: float) -> str:
     if seconds < 1:
         return f"{seconds:.1f} s"
     if seconds < 120:
-        return f"{seconds:g} s" if seconds < 10 else f"{round(seconds)} s"
+        return f"{round(seconds, 1):g} s" if seconds < 10 else f"{round(seconds)} s"
     minutes = round(seconds / 60)
     if minutes < 120:
         return f"{minutes} min"

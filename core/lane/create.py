@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from meshtui.core import storage, strict_json
@@ -39,7 +40,8 @@ def open_run_dir(root: Path) -> RunDir:
     """The run directory at ``root``; raises :class:`NotFound` if there is none."""
     root = absolute(root)
     if not root.is_dir():
-        raise NotFound(f"no run directory {root}; make one with: meshtui enqueue --run-dir {root} --prompt …")
+        make = f"meshtui enqueue --run-dir {quote(str(root))} --prompt …"
+        raise NotFound(f"no run directory {root}; make one with: {make}")
     return RunDir(root)
 
 

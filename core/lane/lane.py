@@ -6,6 +6,7 @@ import math
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from shlex import quote
 from typing import Any, Literal, TypeVar
 
 from meshtui.core import storage, strict_json
@@ -369,9 +370,8 @@ class Lane:
 
     def _need_lane(self) -> None:
         if not self._paths.root.is_dir():
-            raise NotFound(
-                f"no lane in {self._run_dir.root}; make one with: meshtui enqueue --run-dir {self._run_dir.root} --prompt …"
-            )
+            make = f"meshtui enqueue --run-dir {quote(str(self._run_dir.root))} --prompt …"
+            raise NotFound(f"no lane in {self._run_dir.root}; make one with: {make}")
         self._queue.make_folders()
 
     def _files(self) -> LaneFiles:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from operator import is_
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from meshtui.core import storage
 from meshtui.core.clock import Clock, SystemClock, from_iso
@@ -45,6 +46,8 @@ from meshtui.core.view import (
 )
 
 DEPTH_POINTS = 120
+GLANCE_ROWS = 1000
+"""More rows than this wait for the second view."""
 WARNING_EVENTS = 50
 """How far back in the journal warnings are looked for."""
 RAW_LIMIT = 64 << 10
@@ -74,11 +77,11 @@ class RecordFolder:
         self._section = section
         self._restat = restat
         self._poll = FolderPoll(path)
-        self._rows: dict[str, tuple[tuple[int, int], Row]] = {}
+        self._rows: dict[str, Row] = {}
+        self._stamps: dict[str, tuple[int, int]] = {}
         self.names: list[str] = []
         self.rows: tuple[Row, ...] = ()
         self._complete = False
-        self._unread: dict[str, Row] = {}
 
     def refresh(self, budget: Budget, *, limit: int | None = None) -> None:
         """List the folder if it changed, and read what is new; with ``limit`` there are no more rows."""
@@ -90,46 +93,41 @@ class RecordFolder:
             if names == self.names and self._complete and not self._restat and len(self._rows) == len(names):
                 return
             self.names = names
-        self._complete = True
-        rows = []
-        known: dict[str, tuple[tuple[int, int], Row]] = {}
-        remembered: dict[str, tuple[tuple[int, int], Row]] = {} if self._restat else self._rows
-        for name in self.names[:limit]:
-            entry = remembered.get(name) or self._row(name, budget)
-            if entry[1].loaded:
-                known[name] = entry
+        if self._restat:
+            self._drop_rewritten()
+        names = self.names[:limit]
+        # In a long folder all but a few rows are there: no step of Python for each of them.
+        found = list(map(self._rows.get, names))
+        self._complete = len(names) == len(self.names)
+        for place in [place for place, row in enumerate(found) if row is None or not row.loaded]:
+            if budget.take():
+                name = names[place]
+                found[place] = record_row(name, self._section, read_object(f"{self._path}/{name}"))
             else:
                 self._complete = False
-            rows.append(entry[1])
-        self._rows = known
-        self.rows = tuple(rows)
-        if self._complete:
-            self._unread.clear()
+                found[place] = found[place] or unread_row(names[place], self._section)
+        rows = cast("tuple[Row, ...]", tuple(found))
+        self._rows = dict(zip(names, rows, strict=True))
+        if len(rows) != len(self.rows) or not all(map(is_, rows, self.rows)):
+            self.rows = rows
 
     def forget(self) -> None:
         """Read everything again at the next refresh."""
         self._rows.clear()
         self._poll.forget()
 
-    def _row(self, name: str, budget: Budget) -> tuple[tuple[int, int], Row]:
-        known = self._rows.get(name)
-        stamp = (0, 0)
-        if known is not None and not self._restat:
-            return known
-        if self._restat:
+    def _drop_rewritten(self) -> None:
+        """Forget the rows whose file is not the one that was read."""
+        stamps = {}
+        for name in self.names:
             try:
                 state = os.stat(self._path / name)
-                stamp = (state.st_mtime_ns, state.st_ino)
+                stamps[name] = (state.st_mtime_ns, state.st_ino)
             except OSError:
-                stamp = (0, 0)
-            if known is not None and known[0] == stamp:
-                return known
-        if not budget.take():
-            row = self._unread.get(name)
-            if row is None:
-                row = self._unread[name] = unread_row(name, self._section)
-            return stamp, row
-        return stamp, record_row(name, self._section, read_object(f"{self._path}/{name}"))
+                stamps[name] = (0, 0)
+            if stamps[name] != self._stamps.get(name):
+                self._rows.pop(name, None)
+        self._stamps = stamps
 
 
 class FinishedRows:
@@ -225,13 +223,16 @@ class LaneReader:
         self._quarantined: tuple[Row, ...] = ()
         self._index: IndexState | None = None
         self._parked_at: dict[str, int] = {}
+        self._glance = True
+        """Whether nothing was read yet: the first of many views is to be there soon."""
 
     def refresh(
         self, *, budget: int = 500, thorough: bool = False, pending_limit: int | None = None
     ) -> LaneView:
         """The lane as it is now, reading at most ``budget`` files that are new.
 
-        ``complete`` is ``False`` until everything was read; ``thorough`` reads all records again, in case
+        ``complete`` is ``False`` until everything was read, and the first view of a long lane has only the
+        beginning of its queue; ``thorough`` reads all records again, in case
         one was changed in place. With ``pending_limit`` the view has no more pending rows than that; they
         are counted all the same.
         """
@@ -240,17 +241,32 @@ class LaneReader:
             self._journal.refresh()
             return LaneView(self._run_dir.root, exists=False, journal=self._journal.events)
         reads = Budget(budget)
+        glance = self._glance and budget < GLANCE_ROWS
+        self._glance = False
+        if glance and pending_limit is None:
+            pending_limit = GLANCE_ROWS
         folders = (self._active, self._stalled, self._pending, self._withdrawn)
         for folder in folders:
             if thorough:
                 folder.forget()
             folder.refresh(reads, limit=pending_limit if folder is self._pending else None)
         self._refresh_quarantine()
-        self._index = None if self._history else self._valid_index()
+        later = self._refresh_finished(reads, glance=glance)
+        self._journal.refresh()
+        cut = glance and len(self._pending.rows) < len(self._pending.names)
+        return self._view(complete=not (reads.exhausted or later or cut))
+
+    def _refresh_finished(self, reads: Budget, *, glance: bool) -> bool:
+        """Look at what is finished, as far as the index does not tell enough; whether it is left for later."""
+        self._index = None if self._history and not glance else self._valid_index()
+        if self._index is not None and self._history:
+            # Counts at once, the rows with the next view, unless there are only few.
+            if self._index.done + self._index.failed > GLANCE_ROWS:
+                return True
+            self._index = None
         if self._index is None or self._index.failed or self._index.bad:
             self._finished.refresh(reads)
-        self._journal.refresh()
-        return self._view(complete=not reads.exhausted)
+        return False
 
     def _view(self, *, complete: bool) -> LaneView:
         status = read_object(self._paths.status) or {}

@@ -89,7 +89,8 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
     """Start ``meshtui lane`` in a session of its own; its pid, once it holds the lease.
 
     Raises :class:`Held` if the lane has a runner, :class:`WorkFailed` with the child's last words if it
-    ends before that. What it prints goes to ``loop/runner.log``.
+    ends before that; one that found little to do may have held it and ended already, which is no failure.
+    What it prints goes to ``loop/runner.log``.
     """
     clock = clock or SystemClock()
     held = holder(run_dir.lane, clock)
@@ -99,6 +100,7 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
     storage.make_dirs(run_dir.lane.root)
     log = run_dir.lane.root / "runner.log"
     out = storage.open_log(log)
+    said_before = os.fstat(out).st_size
     try:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "meshtui", "lane", "--run-dir", str(run_dir.root), *arguments],
@@ -123,7 +125,9 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
             return child.pid
         code = child.poll()
         if code is not None:
-            words = plain(read_tail(log, 2000).decode("utf-8", "replace").strip().rpartition("\n")[2])
+            words = _last_words(log, said_before)
+            if code == 0 or words.startswith("runner_ended "):
+                return child.pid
             if code == Held.exit_code:
                 raise Held(words)
             if code == InvalidInput.exit_code:
@@ -133,6 +137,12 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
     raise WorkFailed(
         f"the runner (pid {child.pid}) did not take the lease within {DETACH_SECONDS:.0f} s; see {log}"
     )
+
+
+def _last_words(log: Path, said_before: int) -> str:
+    """The last line of ``log``, if it is not from an earlier runner."""
+    said = max(0, log.stat().st_size - said_before)
+    return plain(read_tail(log, min(said, 2000)).decode("utf-8", "replace").strip().rpartition("\n")[2])
 
 
 def detached_environment() -> dict[str, str]:

@@ -20,6 +20,7 @@ from meshtui.core.journal import Journal
 from meshtui.core.lane.index import Index, result_status
 from meshtui.core.lane.queue import RUNNER_LOCK_SECONDS, Queue
 from meshtui.core.lane.status import LaneStatus, Sessions, append_stall, read_json
+from meshtui.core.lane.ways import way_out
 from meshtui.core.models.envelope import MAX_WAIT_MS, label_of, phase_of
 from meshtui.core.models.names import RECOVERED, RETRY, at_head
 from meshtui.core.models.record import Record
@@ -367,15 +368,11 @@ def seconds_of(value: object) -> float:
 
 def exits_of(envelope_id: str, budget_seconds: float | None, root: Path) -> list[str]:
     """The commands that settle a parked phase."""
-    from shlex import quote
-
-    where = f"--run-dir {quote(str(root))}"
-    answer = f"meshtui answer {quote(envelope_id)} {where}"
     longer = max(1, round((budget_seconds or 1800) * 2))
     return [
-        f"{answer} --retry",
-        f"{answer} --deadline-seconds {longer}",
-        f"{answer} --drop",
+        way_out("answer", envelope_id, root, "--retry"),
+        way_out("answer", envelope_id, root, "--deadline-seconds", str(longer)),
+        way_out("answer", envelope_id, root, "--drop"),
     ]
 
 

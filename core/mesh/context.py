@@ -255,8 +255,12 @@ class Checkpoints:
                 call.end("stopped", "runner")
             call.close()
 
-    def save(self, progress: Progress, *, boundary: bool = False) -> None:
-        """Write the checkpoint durably; at a phase boundary also under its own name."""
+    def save(self, progress: Progress, *, boundary: bool = False, at_once: bool = True) -> None:
+        """Write the checkpoint durably; at a phase boundary also under its own name.
+
+        Not ``at_once`` where something that is follows in the same folder: the next call that is named, the
+        proof. A power cut before it leads back to the checkpoint before.
+        """
         self._context.verify_lease()
         value = {
             "schema": CHECKPOINT,
@@ -274,7 +278,7 @@ class Checkpoints:
         if boundary:
             name = f"{progress.iteration:04d}-{progress.phase}.json"
             write_json(self.paths.checkpoints / name, value, durable=False)
-        write_json(self.paths.checkpoint, value)
+        write_json(self.paths.checkpoint, value, at_once=at_once)
 
     def log(self, event: str, status: str, message: str | None = None) -> None:
         """Add a line to the loop's log and the journal."""

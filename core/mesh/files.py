@@ -19,10 +19,10 @@ MAX_BYTES = 64 << 20
 Model = TypeVar("Model", bound=BaseModel)
 
 
-def write_json(path: Path, value: Any, *, durable: bool = True) -> None:
-    """Write one JSON file of a mission, making its folder."""
-    storage.make_dirs(path.parent)
-    storage.write_atomic(path, strict_json.dump_bytes(value, indent=2), durable=durable)
+def write_json(path: Path, value: Any, *, durable: bool = True, at_once: bool = True) -> None:
+    """Write one JSON file of a mission, making its folder; ``durable`` and ``at_once`` as of ``write_atomic``."""
+    storage.make_dirs(path.parent, durable=durable)
+    storage.write_atomic(path, strict_json.dump_bytes(value, indent=2), durable=durable, at_once=at_once)
 
 
 def read_json(path: Path) -> dict[str, Any] | None:

@@ -108,7 +108,7 @@ class IntegrationRuntime:
         self._progress.phase = phase
         self._progress.calls.clear()
         self._progress.counted.clear()
-        self._checkpoints.save(self._progress, boundary=True)
+        self._checkpoints.save(self._progress, boundary=True, at_once=False)
         self._set_state("running", phase)
         self._context.signals.check(self._node.loop_id)
 
@@ -372,7 +372,7 @@ class IntegrationRuntime:
             self.state.handoff = Handoff()
         self.state.blockers = blockers
         kept = self._worktrees.release(status, integrated=True)
-        self._checkpoints.save(self._progress)
+        self._checkpoints.save(self._progress, at_once=False)
         proof = loop_proof(
             self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept
         )

@@ -109,7 +109,7 @@ class LoopRuntime:
         self._progress.phase = phase
         self._progress.calls.clear()
         self._progress.counted.clear()
-        self._checkpoints.save(self._progress, boundary=True)
+        self._checkpoints.save(self._progress, boundary=True, at_once=False)
         self._set_state("running", phase)
         self._context.signals.check(self._node.loop_id)
 
@@ -123,7 +123,10 @@ class LoopRuntime:
         if not report.ok:
             raise LoopBlocked(*report.blockers)
         self._checkpoints.log("loop_triage_completed", "running")
-        self._checkpoints.save(progress, boundary=True)
+        for folder in (self.paths.maker, self.paths.checker, self.paths.patches):
+            # Their names are synced with the next checkpoint, one for all.
+            storage.make_dirs(folder, durable=False)
+        self._checkpoints.save(progress, boundary=True, at_once=False)
         self._worktrees.prepare(self._crew)
         progress.start = progress.candidate or self._context.base
         progress.iteration = 1
@@ -312,7 +315,7 @@ class LoopRuntime:
             self.state.handoff = Handoff()
         self.state.blockers = blockers
         kept = self._worktrees.release(status)
-        self._checkpoints.save(self._progress)
+        self._checkpoints.save(self._progress, at_once=False)
         proof = loop_proof(
             self._context, self._node, self.paths, self._progress, status, blockers, self._worktrees, kept
         )

@@ -207,13 +207,7 @@ class Makers:
 
     def _snapshot(self, place: Path, base: str) -> Snapshot:
         message = f"{self._node.title or self._node.loop_id}\n\nLoop {self._node.loop_id} of mission {self._context.plan.mission_id}."
-        made = snapshot(place, base=base, message=message)
-        for path in made.unsupported:
-            # It exists in this working copy only: going on without it would lose it in silence.
-            raise LoopBlocked(
-                f"{path} in {place} is a repository of its own, which cannot be part of a change"
-            )
-        return made
+        return snapshot(place, base=base, message=message)
 
     def _take(self, place: Path, *, base: str | None = None, who: str = "maker-1") -> str:
         """The commit of everything a maker changed."""

@@ -223,13 +223,11 @@ def _end_unfinished(dirs: GitDirs) -> None:
 def _prepare_index(git: Git, dirs: GitDirs) -> None:
     """Make the working tree's own index tell the truth: no flags, no unreadable file, fresh times."""
     with Scratch(git) as scratch:
-        sound = scratch.copy_own() and clear_flags(scratch) is not None
-        if sound:
-            scratch.run("update-index", "-q", "--unmerged", "--refresh", check=False)
-            skipped = any(line[0] in "Ss" for line in scratch.run("ls-files", "-v", "-z").fields)
-            sound = not skipped
-        if not sound:
+        flags = clear_flags(scratch) if scratch.copy_own() else None
+        if flags is None or flags.left_out:
             scratch.read_tree("HEAD")
+        else:
+            scratch.run("update-index", "-q", "--unmerged", "--refresh", check=False)
         storage.move(scratch.index, dirs.own / "index", durable=False)
 
 

@@ -71,6 +71,12 @@ _ENVIRONMENT: Final = {
 _LOCK = re.compile(rb"Unable to create '(.+?\.lock)': File exists", re.DOTALL)
 _CONFIG_LOCK = re.compile(rb"could not lock config file (.+?): File exists", re.DOTALL)
 
+# Another process is making or removing a working tree just now: its entry is not whole.
+_HALF_MADE = re.compile(rb"failed to read .*worktrees/[^/]+/\w+: ")
+
+_FULL_NAME = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+
+_seen_commits: set[tuple[Path, str]] = set()
 _locks: dict[Path, threading.RLock] = {}
 _locks_guard = threading.Lock()
 
@@ -149,7 +155,9 @@ class Git:
 
     def at(self, top: Path) -> Git:
         """git in another working tree, with the same limits."""
-        return Git(top, timeout=self.timeout, lock_wait=self.lock_wait)
+        other = Git(top, timeout=self.timeout, lock_wait=self.lock_wait)
+        other._surroundings = self._surroundings
+        return other
 
     def run(
         self,
@@ -163,7 +171,7 @@ class Git:
         output: Path | None = None,
         cwd: Path | None = None,
     ) -> GitResult:
-        """Run ``git args``; tries again for a while when a lock file is in the way.
+        """Run ``git args``; tries again for a while when a lock file or a half-made working tree is in the way.
 
         ``settings`` are further ``name=value`` settings for this call; ``keep`` bounds the bytes of output
         kept in memory, ``output`` is a new file that gets it instead. Raises :class:`GitError` when the time is
@@ -177,9 +185,11 @@ class Git:
         while True:
             result = self._once(("git", *flags, *args), args, environment, limit, input, keep, output, cwd)
             lock = _lock_in(result.err, self.top) if result.code else None
-            if lock is None:
+            if lock is None and not (result.code and _HALF_MADE.search(result.err)):
                 break
             if time.monotonic() >= end:
+                if lock is None:
+                    break
                 raise GitError(
                     f"{short(args)} in {self.top}: {lock} is held by another git, or was left by one that died: "
                     "if no git works there, remove that file and try again",
@@ -201,8 +211,13 @@ class Git:
             code=result.code,
         )
 
+    @functools.cached_property
+    def _surroundings(self) -> dict[str, str]:
+        """What every call gets of this process's environment; looked at once."""
+        return {**scrubbed_environment(os.environ), **_ENVIRONMENT}
+
     def _environment(self, extra: Mapping[str, str] | None) -> dict[str, str]:
-        environment = {**scrubbed_environment(os.environ), **_ENVIRONMENT}
+        environment = dict(self._surroundings)
         if os.pathsep not in str(self.top):
             # A folder that lost its .git must not make git find a repository around it.
             environment["GIT_CEILING_DIRECTORIES"] = str(self.top.parent)
@@ -273,6 +288,18 @@ class Git:
         raise InvalidInput(f"{self.top}: no commit is called {ref!r}")
 
     def _commit(self, ref: str) -> str | None:
+        if not _FULL_NAME.fullmatch(ref):
+            return self._asked(ref)
+        # What a full name names never changes: once seen it need not be asked for again.
+        known = (self.dirs.common, ref)
+        if known in _seen_commits:
+            return ref
+        found = self._asked(ref)
+        if found == ref:
+            _seen_commits.add(known)
+        return found
+
+    def _asked(self, ref: str) -> str | None:
         result = self.run("rev-parse", "--verify", "--quiet", f"{ref}^{{commit}}", check=False)
         return result.text if result.code == 0 else None
 

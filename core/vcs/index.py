@@ -157,11 +157,11 @@ def read_work(scratch: Scratch, *, base: str, exclude: Sequence[str] = ()) -> Wo
     Starts from the working tree's own index, so that a file which its worker added although it is ignored
     counts. Excluded paths are as in ``base``.
     """
-    submodules = clear_flags(scratch) if scratch.copy_own() else None
-    if submodules is None:
+    flags = clear_flags(scratch) if scratch.copy_own() else None
+    if flags is None:
         scratch.read_tree(base)
-        submodules = clear_flags(scratch) or []
-    nested = [path for path in submodules if _is_worked_in(scratch, path)]
+        flags = clear_flags(scratch) or Flags()
+    nested = [path for path in flags.submodules if _is_worked_in(scratch, path)]
     untracked = scratch.run("ls-files", "-o", "-z", "--exclude-standard").fields
     nested += [path.rstrip("/") for path in untracked if path.endswith("/")]
     _add_all(scratch, nested)
@@ -179,12 +179,22 @@ def read_work(scratch: Scratch, *, base: str, exclude: Sequence[str] = ()) -> Wo
     return WorkTree(tree, tuple(unsupported))
 
 
-def clear_flags(scratch: Scratch) -> list[str] | None:
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What :func:`clear_flags` found."""
+
+    submodules: tuple[str, ...] = ()
+    left_out: bool = False
+    """Whether a sparse checkout left files out."""
+
+
+def clear_flags(scratch: Scratch) -> Flags | None:
     """Make git look at files it was told to take for unchanged; ``None`` if the index is damaged.
 
-    A file that a sparse checkout left out (flagged and not there) stays as it is. Returns the submodules.
+    A file that a sparse checkout left out (flagged and not there) stays as it is, and is told of.
     """
     assumed, skipped, submodules = [], [], []
+    left_out = False
     listed = scratch.run("ls-files", "-v", "-s", "-z", check=False)
     if listed.code:
         return None
@@ -197,10 +207,12 @@ def clear_flags(scratch: Scratch) -> list[str] | None:
             assumed.append(path)
         if tag in "Ss" and os.path.lexists(scratch.git.top / path):
             skipped.append(path)
+        elif tag in "Ss":
+            left_out = True
     for paths, flag in ((assumed, "--no-assume-unchanged"), (skipped, "--no-skip-worktree")):
         if paths:
             scratch.run("update-index", flag, "-z", "--stdin", input=joined(paths))
-    return submodules
+    return Flags(tuple(submodules), left_out)
 
 
 def _is_worked_in(scratch: Scratch, submodule: str) -> bool:

@@ -37,10 +37,12 @@ class Worktree:
 
 def list_worktrees(git: Git) -> list[Worktree]:
     """Every working tree of the repository, its own checkout first."""
-    if git_version() >= (2, 36):
-        parts = git.run("worktree", "list", "--porcelain", "-z").fields
-    else:
-        parts = [*git.run("worktree", "list", "--porcelain").text.split("\n"), ""]
+    # git cannot list them while one is being made or removed.
+    with git.exclusive():
+        if git_version() >= (2, 36):
+            parts = git.run("worktree", "list", "--porcelain", "-z").fields
+        else:
+            parts = [*git.run("worktree", "list", "--porcelain").text.split("\n"), ""]
     found: list[Worktree] = []
     entry: dict[str, str] = {}
     for part in parts:

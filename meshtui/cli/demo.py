@@ -19,7 +19,7 @@ from meshtui.core.errors import WorkFailed
 
 if TYPE_CHECKING:
     from meshtui.demo.build import Demo
-    from meshtui.demo.work import Report
+    from meshtui.demo.work import Mission, Report
 
 BY_SIGNAL = 130
 PICTURE_SIZE = (120, 40)
@@ -38,8 +38,9 @@ PICTURE_SIZE = (120, 40)
 def demo(root: Path | None, headless: bool, as_json: bool) -> int:
     """Build a small git repository and a lane, run real work in it, show it.
 
-    The work is done by tools/agent.sh in that repository, a script and no AI. One phase fails, and one
-    stalls twice and waits for an answer: on a terminal yours, otherwise the demo gives it.
+    The work is done by scripts in that repository's tools/, and no AI. One phase fails, and one stalls
+    twice and waits for an answer: on a terminal yours, otherwise the demo gives it. One is a mission:
+    loops that work side by side, each in a working copy of its own, are checked and merged.
     """
     from meshtui.demo.build import open_demo
 
@@ -47,7 +48,7 @@ def demo(root: Path | None, headless: bool, as_json: bool) -> int:
     if not as_json:
         print_line(f"{'A new demo' if fresh else 'An earlier demo'} in {where.root}")
         print_line("  almanac/  a small git repository with real files")
-        print_line("  lane/     the run directory of a lane that works on it, by a script and no AI")
+        print_line("  lane/     the run directory of a lane that works on it, by scripts and no AI")
     if headless or as_json or not _has_terminal():
         return _work(where, as_json=as_json)
     from meshtui.cli.console import open_console
@@ -141,6 +142,8 @@ def _print_summary(where: Demo, report: Report) -> None:
         seconds = "" if phase.seconds is None else f"{phase.seconds:.1f} s"
         print_line(f"  {phase_mark(phase.status)} {phase.title:<19} {seconds:>6}  {phase.note}")
     quoted = shlex.quote(str(where.run_dir.root))
+    if report.mission is not None:
+        _print_mission(report.mission, quoted)
     print_line("")
     print_line(f"repository  {where.repo}  ({report.commits} commits: git log --stat)")
     print_line(f"lane        {where.run_dir.root}")
@@ -149,3 +152,30 @@ def _print_summary(where: Demo, report: Report) -> None:
     )
     print_line(f"picture     {where.picture}")
     print_line(f"console     {_program()} --run-dir {quoted}")
+
+
+def _print_mission(mission: Mission, run_dir: str) -> None:
+    from meshtui.demo.work import phase_mark
+
+    done = sum(loop.status == "completed" for loop in mission.loops)
+    name = mission.mission_id
+    print_line("")
+    print_line(f"mission {name}: {len(mission.loops)} loops, {done} completed")
+    for loop in mission.loops:
+        rounds = f"{loop.iterations} iteration{'' if loop.iterations == 1 else 's'}"
+        changed = ", ".join(loop.changed) if len(loop.changed) < 2 else f"{len(loop.changed)} files"
+        print_line(f"  {phase_mark(loop.status)} {loop.loop_id:<17} {rounds:>12}  {changed}")
+        for why in loop.refused:
+            print_line(f"      refused: {why}")
+    if mission.branch is not None:
+        gates = f"passes {', '.join(mission.gates)}" if mission.gates else "was not tried"
+        print_line(f"  merged      {mission.commits} commits on {mission.branch}; the whole {gates}")
+        print_line(f"  land it     {_program()} land {name} --run-dir {run_dir}")
+    if mission.verified:
+        verdict = "does not hold" if mission.mismatches else "holds"
+        print_line(
+            f"  proof       {verdict}: {mission.verified} claims computed again, {mission.claimed} are words only; "
+            f"{_program()} proof {name} --verify --run-dir {run_dir}"
+        )
+    for mismatch in mission.mismatches:
+        print_line(f"      not true: {mismatch}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import signal
 from pathlib import Path
 from types import FrameType
@@ -61,7 +62,9 @@ def lane(
         if as_json:
             print_json({"pid": pid, "run_dir": str(where.root)})
         else:
-            print_line(f"runner {pid} works {where.root}; see: meshtui --run-dir {where.root}")
+            print_line(
+                f"runner {pid} works {where.root}; see: meshtui --run-dir {shlex.quote(str(where.root))}"
+            )
         return 0
     ended_by: list[int] = []
 

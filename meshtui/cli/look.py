@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import click
 from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import plain, print_json, print_line
 from meshtui.core.clock import SystemClock, iso
-from meshtui.core.errors import NotFound
+from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.run_dir import RunDir
 
 FOLLOW_SECONDS = 0.1
@@ -73,7 +74,7 @@ def _lane_lines(snapshot: dict[str, Any]) -> list[str]:
     who = "no runner"
     if runner["alive"]:
         age = runner["heartbeat_age_s"]
-        who = f"runner {runner['pid']}" + ("" if age is None else f", heartbeat {age:.0f} s ago")
+        who = f"runner {runner['pid'] or 'unknown'}" + ("" if age is None else f", heartbeat {age:.0f} s ago")
     lines = [f"{lane['lane_id']}: {lane['state']}, {who}"]
     if lane["active_envelope_id"]:
         lines.append(f"active: {lane['active_envelope_id']} ({lane['active_phase']})")
@@ -159,13 +160,14 @@ def logs(run_dir: Path, as_json: bool, subject: str, error_log: bool, tail: int 
     follower = OutputFollower(path)
     if tail is not None:
         follower.offset = follower.total
-    while True:
-        over = call.state() in ("ended", "lost")
-        while chunk := follower.read():
-            click.echo(plain(chunk.decode("utf-8", "replace")), nl=False)
-        if over or not follow:
-            return
-        call.wait(FOLLOW_SECONDS)
+    with closing(follower):
+        while True:
+            over = call.state() in ("ended", "lost")
+            while chunk := follower.read():
+                click.echo(plain(chunk.decode("utf-8", "replace")), nl=False)
+            if over or not follow:
+                return
+            call.wait(FOLLOW_SECONDS)
 
 
 def _tail_lines(path: Path, count: int) -> list[str]:
@@ -193,12 +195,20 @@ def _last_call(run_dir: Path, subject: str) -> str:
 
 def _loop_call(run: RunDir, subject: str) -> str | None:
     """The call a loop started last, or ``subject`` itself where it is a call."""
+    from meshtui.core.calls import Call
     from meshtui.core.mesh.files import read_lines
     from meshtui.core.mesh.places import mission_places
+    from meshtui.core.models.mesh import is_mesh_id
 
-    if "/" not in subject and (run.calls / subject / "call.json").is_file():
-        return subject
+    try:
+        if Call.attach(run, subject).about() is not None:
+            return subject
+    except InvalidInput:
+        # Not a call's name.
+        pass
     mission, _, loop = subject.rpartition("/")
+    if not is_mesh_id(loop):
+        return None
     for paths in reversed(mission_places(run)):
         if mission and paths.mission_id != mission:
             continue

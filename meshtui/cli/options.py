@@ -17,6 +17,21 @@ DEFAULT_RUN_DIR = ".meshtui"
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
+class RunDirType(click.Path):
+    """The path of a run directory; an empty one (a variable nobody set) is not taken for this folder."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; name a folder", param, ctx)
+        return super().convert(value, param, ctx)
+
+
+RUN_DIR = RunDirType()
+
+
 def default_run_dir() -> Path:
     """``$MESHTUI_RUN_DIR``, else ``./.meshtui``."""
     return Path(os.environ.get("MESHTUI_RUN_DIR") or DEFAULT_RUN_DIR)
@@ -26,7 +41,7 @@ def run_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--run-dir DIR``, as ``run_dir: Path``."""
     return click.option(
         "--run-dir",
-        type=click.Path(path_type=Path),
+        type=RUN_DIR,
         default=default_run_dir,
         show_default="$MESHTUI_RUN_DIR or ./.meshtui",
         help="The run directory.",

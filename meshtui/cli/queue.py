@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.options import RUN_DIR, existing, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.lane import Lane, checked
@@ -226,9 +226,7 @@ def _common(ctx: click.Context, run_dir: Path | None, as_json: bool) -> tuple[Pa
     return run_dir or outer_dir, as_json or outer_json
 
 
-_run_dir_again = click.option(
-    "--run-dir", type=click.Path(path_type=Path), default=None, help="The run directory."
-)
+_run_dir_again = click.option("--run-dir", type=RUN_DIR, default=None, help="The run directory.")
 
 
 @quarantine.command("list")

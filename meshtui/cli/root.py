@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from meshtui import __version__
+from meshtui.cli.options import RUN_DIR, default_run_dir
 
 _COMMANDS = {
     "demo": "demo",
@@ -76,7 +77,7 @@ class LazyGroup(click.Group):
     "--run-dir",
     "run_dirs",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=RUN_DIR,
     help="The run directory to open (default: $MESHTUI_RUN_DIR, else ./.meshtui).",
 )
 @click.option("--headless", is_flag=True, help="Draw one frame or print one snapshot, without a terminal.")
@@ -112,7 +113,6 @@ def root(
     if ctx.invoked_subcommand is not None:
         return None
     from meshtui.cli.console import draw, open_console
-    from meshtui.cli.options import default_run_dir
 
     roots = run_dirs or (default_run_dir(),)
     if headless or screenshot is not None or as_json:

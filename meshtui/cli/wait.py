@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 POLL_SECONDS = 0.05
 LANE_STATES = ("waiting", "running", "parked", "stopped", "failed", "paused", "dead", "idle")
 ENVELOPE_STATES = ("pending", "active", "done", "failed", "stalled", "withdrawn", "stopped", "finished")
+LONGEST_ID = 80
+"""Characters of a mission's id."""
 MISSION_STATES = ("planned", "running", "handoff", "done", "bad", "dead", "finished")
 _FINAL = ("done", "failed", "stopped")
 PARKED = "stalled"
@@ -103,7 +105,10 @@ class _Mission:
 
 def _mission(run: RunDir, name: str) -> _Mission | None:
     """The mission called ``name``, unless an envelope has that id."""
-    if not any((folder / name).exists() or name == "latest" for folder in _mission_folders(run)):
+    folders = _mission_folders(run)
+    if not folders or "/" in name or len(name) > LONGEST_ID:
+        return None
+    if name != "latest" and not any((folder / name).exists() for folder in folders):
         return None
     from meshtui.core.lane.queue import Queue
     from meshtui.core.mesh.service import find_mission

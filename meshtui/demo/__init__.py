@@ -1,1 +1,1 @@
-"""The demo: a small git repository and a lane that does real work in it, by a script and no agent."""
+"""The demo: a small git repository and a lane that does real work in it, by scripts and no agent."""

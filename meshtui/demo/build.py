@@ -45,7 +45,48 @@ on_park = "continue"  # what follows a parked phase does not wait for its answer
 
 [engines.command]
 run = "sh tools/agent.sh"  # reads the prompt from standard input; in the phase's working directory
+maker = "sh tools/maker.sh"  # the same for a loop of a mission, in a working copy of its own
+checker = [{python}, "-B", "tools/review.py"]
 env = {{ PYTHON = {python} }}
+
+[mesh]
+worktrees = {worktrees}
+max_active_loops = 3
+
+[[domains]]
+id = "years"
+paths = ["almanac/years.py"]
+
+[[domains]]
+id = "months"
+paths = ["almanac/months.py"]
+
+[[domains]]
+id = "weekdays"
+paths = ["almanac/weekdays.py"]
+
+[[domains]]
+id = "tests"
+paths = ["tests"]
+
+[[domains]]
+id = "docs"
+paths = ["docs"]
+
+[gates.tests]  # after every change of a loop
+command = [{python}, "-B", "-m", "unittest", "discover"]
+
+[gates.examples]  # only where examples can change
+command = [{python}, "-B", "-m", "doctest", "almanac/months.py"]
+when = ["almanac/months.py"]
+
+[gates.merged-tests]  # of all changes together
+command = [{python}, "-B", "-m", "unittest", "discover"]
+stage = "integration"
+
+[gates.merged-examples]
+command = [{python}, "-B", "-m", "doctest", "almanac/years.py", "almanac/months.py", "almanac/weekdays.py"]
+stage = "integration"
 """
 
 
@@ -62,6 +103,11 @@ class Demo:
     @property
     def run_dir(self) -> RunDir:
         return RunDir(self.root / "lane")
+
+    @property
+    def worktrees(self) -> Path:
+        """Where the loops of the mission work."""
+        return self.root / "worktrees"
 
     @property
     def picture(self) -> Path:
@@ -110,7 +156,10 @@ def _fresh_folder() -> Path:
 def _build(demo: Demo, clock: Clock) -> None:
     _build_repository(demo.repo)
     run_dir = create_run_dir(demo.run_dir.root, clock, lane_id="demo", repo=demo.repo)
-    config = _CONFIG.format(python=json.dumps(sys.executable, ensure_ascii=False))
+    config = _CONFIG.format(
+        python=json.dumps(sys.executable, ensure_ascii=False),
+        worktrees=json.dumps(str(demo.worktrees), ensure_ascii=False),
+    )
     storage.write_atomic(run_dir.config, config.encode("utf-8", "surrogateescape"))
     Lane(run_dir, clock=clock, by="demo").enqueue_many(demo_envelopes(demo.repo))
     storage.write_atomic(demo.mark, strict_json.dump_bytes({"schema": SCHEMA}))

@@ -15,6 +15,13 @@ DIAGNOSE_HANDOFF = "handoffs/leap-year-diagnose.json"
 REPAIR_HANDOFF = "handoffs/leap-year-repair.json"
 """Relative to the run directory."""
 
+MISSION = "mission"
+"""The phase that is planned into loops, which work side by side."""
+_REQUEST = (
+    "Annotate the functions of years and weekdays, give those of months examples that can be run, compare "
+    "with the calendar of the library in tests, and describe every function in docs."
+)
+
 
 def demo_envelopes(repo: Path) -> list[dict[str, Any]]:
     """The envelopes, for the repository at ``repo``."""
@@ -43,6 +50,7 @@ def demo_envelopes(repo: Path) -> list[dict[str, Any]]:
             "deadline_seconds": SOAK_DEADLINE_SECONDS,
         },
         _plain(repo, "changelog", "write the changelog from the log, and commit"),
+        {**_plain(repo, MISSION, ""), "mode": "mesh", "repo": str(repo), "prompt": _REQUEST},
     ]
 
 

@@ -13,6 +13,10 @@ from meshtui.core.lane.lane import Lane
 from meshtui.core.lane.rows import read_object
 from meshtui.core.lane.runner import Runner
 from meshtui.core.lane.service import open_runner
+from meshtui.core.mesh.files import load_plan, read_json, read_state
+from meshtui.core.mesh.paths import LoopPaths, MissionPaths
+from meshtui.core.mesh.service import missions_in
+from meshtui.core.mesh.verify import Verifier
 from meshtui.core.models.names import RecordName
 from meshtui.core.snapshot import read_view
 from meshtui.core.view import LaneView, Row
@@ -40,6 +44,39 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
+class Loop:
+    """How one loop of the mission stands."""
+
+    loop_id: str
+    status: str
+    iterations: int
+    changed: tuple[str, ...]
+    """The files it changed."""
+    refused: tuple[str, ...]
+    """Why each iteration but the last was refused, a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mission:
+    """How the mission stands."""
+
+    mission_id: str
+    loops: tuple[Loop, ...]
+    branch: str | None
+    """Where its result is, once it is merged."""
+    commits: int
+    """How many the merge made, one a loop."""
+    gates: tuple[str, ...]
+    """What the merged result passed."""
+    verified: int
+    """Claims of its proof that were computed again and are true."""
+    claimed: int
+    """Claims that cannot be computed again."""
+    mismatches: tuple[str, ...]
+    """Claims that are not true."""
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What a demo came to."""
 
@@ -48,6 +85,8 @@ class Report:
     answered: tuple[str, ...]
     """The parked envelopes that the demo answered itself."""
     commits: int
+    mission: Mission | None
+    """``None`` before it was planned."""
 
 
 class DemoWork:
@@ -89,7 +128,8 @@ class DemoWork:
         rows = [*view.done, *view.failed, *view.stalled, *view.active, *view.pending, *view.withdrawn]
         rows.sort(key=_sequence)
         commits = int(git(self._demo.repo, "rev-list", "--count", "HEAD"))
-        return Report(tuple(self._phase(row) for row in rows), answered, commits)
+        mission = mission_report(self._demo)
+        return Report(tuple(self._phase(row) for row in rows), answered, commits, mission)
 
     def _view(self) -> LaneView:
         return read_view(self._demo.run_dir, self._clock, history=True)
@@ -121,6 +161,50 @@ class DemoWork:
         return Phase(row.envelope_id, row.title, status, row.handoff_status, seconds, _note(result))
 
 
+def mission_report(demo: Demo) -> Mission | None:
+    """How the demo's mission stands, its proof checked."""
+    names = missions_in(demo.run_dir)
+    if not names:
+        return None
+    paths = MissionPaths.of(demo.run_dir, names[-1])
+    plan = load_plan(paths)
+    proof = read_json(paths.graph_proof) or {}
+    merged = read_json(paths.loop(plan.integration_loop_id).proof) or {}
+    checks = Verifier(demo.run_dir, paths).mission() if proof else []
+    branch = proof.get("branch")
+    return Mission(
+        mission_id=paths.mission_id,
+        loops=tuple(_loop(paths.loop(node.loop_id)) for node in plan.graph.nodes),
+        branch=branch,
+        commits=int(git(demo.repo, "rev-list", "--count", f"{plan.base_commit}..{branch}")) if branch else 0,
+        gates=tuple(
+            name for name in (merged.get("gate_result") or {}).get("passed_gates") or [] if ":" not in name
+        ),
+        verified=sum(check.verdict == "verified" for check in checks),
+        claimed=sum(check.verdict == "claimed" for check in checks),
+        mismatches=tuple(
+            f"{check.subject}: {check.claim}: {check.text}" for check in checks if check.verdict == "mismatch"
+        ),
+    )
+
+
+def _loop(paths: LoopPaths) -> Loop:
+    state = read_state(paths)
+    proof = read_json(paths.proof) or {}
+    iterations = int(proof.get("iterations") or 0)
+    refused = []
+    for number in range(2, iterations + 1):
+        given = (read_json(paths.maker / f"{number:04d}-maker-1.json") or {}).get("findings_given") or []
+        refused.append("; ".join(str(text).partition(":\n")[0].partition(": ***")[0] for text in given))
+    return Loop(
+        loop_id=paths.root.name,
+        status=state.status if state is not None else "planned",
+        iterations=iterations,
+        changed=tuple(proof.get("changed_files") or ()),
+        refused=tuple(refused),
+    )
+
+
 def _note(result: dict[str, Any]) -> str:
     if result.get("error"):
         # The exit status and the last of its last words.
@@ -149,5 +233,7 @@ def _summary(reply: str) -> str:
 
 def phase_mark(status: str) -> str:
     """A glyph and the word for a status, padded to a column."""
-    glyph = {"done": "✔", "failed": "✖", "parked": "◆", "stalled": "…"}.get(status, "·")
-    return f"{glyph} {status:<8}"
+    glyph = {"done": "✔", "completed": "✔", "failed": "✖", "blocked": "✖", "parked": "◆", "stalled": "…"}.get(
+        status, "·"
+    )
+    return f"{glyph} {status:<9}"

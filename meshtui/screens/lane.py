@@ -186,6 +186,10 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     def _take_view(self, message: ViewChanged) -> None:
         self.view = message.view
         self.draw()
+        # A timeline that is open goes on.
+        take = getattr(self.app.screen, "show_missions", None)
+        if take is not None:
+            take(message.view.missions)
         for warning in message.view.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)

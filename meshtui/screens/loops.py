@@ -88,6 +88,7 @@ class LoopsSide(MissionActions):
         table = LoopTable(id="loop-table")
         self.query_one("#loops").mount(table)
         self.query_one("#body").mount(LoopPane(id="loop-detail"))
+        self.add_class("-has-loops")
         view = self.view
         assert view is not None
         # What is alone is looked at; beside a queue that has work the queue stays where it was.
@@ -188,7 +189,8 @@ class LoopsSide(MissionActions):
         if self.pane.display or self.has_class("-detail-open"):
             places.append(self.pane.prose)
         needs = self.query_one(NeedsYou)
-        places += [needs] if needs.display else []
+        # Where one list is shown at a time tab goes between the two; N goes to what needs somebody.
+        places += [needs] if needs.display and not (self._one_list and len(places) > 1) else []
         at = places.index(self.focused) if self.focused in places else -1 if by > 0 else 0
         goal = places[(at + by) % len(places)]
         if goal is table:

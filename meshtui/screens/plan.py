@@ -55,7 +55,7 @@ class PlanForm(ModalScreen[PlanWish]):
             for name, label, hint in (
                 ("engine", "engine", "as configured"),
                 ("parallelism", "parallel", "safe, balanced or extreme; as configured"),
-                ("loops", "max loops", "1 to 32; as configured, else 8"),
+                ("most", "max loops", "1 to 32; as configured, else 8"),
             ):
                 with Horizontal(classes="field"):
                     yield Static(label, classes="label")
@@ -76,7 +76,7 @@ class PlanForm(ModalScreen[PlanWish]):
         """What the fields say, ``None`` with the problem beside its field."""
         request = self.query_one("#request", TextArea).text.strip()
         engine, parallelism, loops = (
-            self.query_one(f"#{name}", Input).value.strip() for name in ("engine", "parallelism", "loops")
+            self.query_one(f"#{name}", Input).value.strip() for name in ("engine", "parallelism", "most")
         )
         wrong = {
             "request": "" if request or not self.touched else "say what is to be done",
@@ -84,7 +84,7 @@ class PlanForm(ModalScreen[PlanWish]):
             "parallelism": ""
             if not parallelism or parallelism in PARALLELISM
             else "safe, balanced or extreme",
-            "loops": "" if not loops or (loops.isdecimal() and 1 <= int(loops) <= MOST_LOOPS) else "1 to 32",
+            "most": "" if not loops or (loops.isdecimal() and 1 <= int(loops) <= MOST_LOOPS) else "1 to 32",
         }
         for name, text in wrong.items():
             beside = self.query_one(f"#{name}-error", Static)

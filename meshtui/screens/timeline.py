@@ -41,7 +41,7 @@ class Timeline(ModalScreen[None]):
         self.query_one(Prose).focus()
         self.set_interval(1.0, self.fill, name="tick")
 
-    def show(self, missions: tuple[MissionView, ...]) -> None:
+    def show_missions(self, missions: tuple[MissionView, ...]) -> None:
         """Go on with the newest view of the mission."""
         for mission in missions:
             if mission.mission_id == self.mission.mission_id and mission != self.mission:
@@ -54,7 +54,9 @@ class Timeline(ModalScreen[None]):
     def fill(self) -> None:
         """Draw it as it is now."""
         prose = self.query_one(Prose)
-        prose.show(timeline_items(self.mission, max(20, prose.outer_size.width - 3), now_of(self)))
+        items = timeline_items(self.mission, max(20, prose.outer_size.width - 3), now_of(self))
+        self.query_one(".dialog").styles.height = len(items) + 3
+        prose.show(items)
 
     async def action_dismiss(self, result: None = None) -> None:
         self.dismiss()

@@ -108,7 +108,8 @@ def _scope(row: LoopRow) -> Iterator[Item]:
     yield Fact(
         "owns", ", ".join(owns[:40]) + (f" and {len(owns) - 40} more" if len(owns) > 40 else "") or "nothing"
     )
-    reasons = f": {'; '.join(row.risk_reasons)}" if row.risk_reasons else ""
+    said = [reason.removeprefix(f"{row.risk}: ") for reason in row.risk_reasons]
+    reasons = f": {'; '.join(said)}" if said and said != ["bounded_scope"] else ""
     yield Fact("risk", row.risk + reasons, RISK_LOOKS.get(row.risk, "warn"))
     if row.level:
         yield Fact("level", row.level)
@@ -135,7 +136,7 @@ def _budget(row: LoopRow, now: int) -> Iterator[Item]:
         # Using every iteration or worker is no alarm: that is what they are for.
         look = "ok" if part in ("iterations", "subagents") else bar_look(used / most)
         yield Raw(
-            ((f"  {label}".ljust(LABEL), "muted"), *bar(used / most, _BAR, look), (f"  {text}", "text"))
+            ((f"  {label}".ljust(LABEL + 1), "muted"), *bar(used / most, _BAR, look), (f"  {text}", "text"))
         )
 
 
@@ -241,6 +242,14 @@ def _file_line(one: DiffFile, width: int) -> Line:
     )
 
 
+def _path_in(names: str) -> str:
+    """``a/x b/x`` as ``x``, a rename as both."""
+    before, found, after = names.partition(" b/")
+    if found and before == f"a/{after}":
+        return after
+    return names
+
+
 def _patch_lines(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
     hunk = False
     for raw in lines:
@@ -248,7 +257,7 @@ def _patch_lines(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
         if raw.startswith("diff --git "):
             hunk = False
             yield "", "text"
-            yield line.removeprefix("diff --git "), "strong"
+            yield _path_in(line.removeprefix("diff --git ")), "strong"
         elif raw.startswith("@@"):
             hunk = True
             yield line, "run"
@@ -290,7 +299,7 @@ def _gate_line(gate: Gate, width: int) -> Line:
     if gate.duration_ms and gate.command and not gate.command.startswith("builtin:"):
         facts.append(took(gate.duration_ms))
     if gate.iteration:
-        facts.append(f"iteration {gate.iteration}")
+        facts.append(f"it {gate.iteration}")
     filling = " " * max(0, width - cell_len(name))
     return (
         ("  ", "text"),

@@ -187,7 +187,13 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
 
     def _scroll_to_cursor(self) -> None:
         top, page = self.scroll_offset.y, self._page
-        if self._cursor < top:
+        first = self._cursor
+        while first > 0 and not self.selectable(self.rows[first - 1]):
+            # The headings of the selected row stay in sight with it.
+            first -= 1
+        if first < top and self._cursor < first + page:
+            self._scroll_top(first)
+        elif self._cursor < top:
             self._scroll_top(self._cursor)
         elif self._cursor >= top + page:
             self._scroll_top(self._cursor - page + 1)

@@ -15,7 +15,7 @@ from meshtui.widgets.listing import ListTable
 from meshtui.widgets.paint import Line, Span, crop, now_of, width_of
 from meshtui.widgets.prose import bar
 
-BAR_CELLS = 8
+BAR_CELLS = 6
 SPENT = ("wall_ms", "model_calls", "changed_files", "patch_bytes")
 """The parts of a budget that say how much is left; iterations and workers have columns of their own."""
 MAXIMA = {
@@ -137,14 +137,14 @@ def _never(row: object, index: int, width: int, now: int) -> Span:
 
 
 COLUMNS = (
-    Column("status", _mark, 11, 1),
+    Column("status", _mark, 9, 1),
     Column("loop", _loop, 14, 0, grows=2, cap=36),
     Column("phase", _phase, 7, 2),
     Column("it", _iteration, 3, 4, right=True),
     Column("risk", _risk, 4, 7),
     Column("work", _workers, 4, 8, right=True),
-    Column("gates", _gates, 5, 5, right=True),
-    Column("budget", _never, BAR_CELLS, 6, paint=_budget),
+    Column("gates", _gates, 5, 6, right=True),
+    Column("budget", _never, BAR_CELLS, 5, paint=_budget),
     Column("time", _elapsed, 5, 3, right=True),
     Column("blocked by", _why, 20, 9, grows=6),
 )

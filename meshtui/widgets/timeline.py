@@ -11,7 +11,7 @@ from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.status import loop_mark
 from meshtui.text import clean, cut_middle, fit, stopwatch
 from meshtui.widgets.paint import Line, Span
-from meshtui.widgets.prose import Fact, Item, Raw
+from meshtui.widgets.prose import Body, Fact, Item, Raw
 
 LEAST_BAR = 10
 
@@ -111,6 +111,6 @@ def _totals(mission: MissionView, total: int, path: tuple[str, ...], now: int) -
     if total > 0:
         said += f" ({alone / total:.1f} times as long)"
     return [
-        Raw((("  ", "text"), (said, "muted"))),
-        Raw((("  ", "text"), (f"critical path {stopwatch(longest)}", "muted"))),
+        Body(said, "muted", indent=2),
+        Body(f"the critical path alone {stopwatch(longest)}", "muted", indent=2),
     ]

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from meshtui.core import storage
 from meshtui.core.clock import SystemClock, iso
-from meshtui.core.models.names import RETRY, RecordName
+from meshtui.core.models.names import RecordName
 from meshtui.core.models.record import Record
 from meshtui.core.run_dir import RunDir
-from tests.benchmarks.lanes import make_lane, phase, unsynced
+from tests.benchmarks.lanes import finished_and_pending, phase
 from tests.benchmarks.table import Row
 from tests.benchmarks.terminal import Terminal
 from tests.benchmarks.timing import Samples, paired
@@ -30,18 +30,15 @@ class Empty(App):
 
 Empty().run()
 """
-SETTLE_SECONDS = 3.0
 
 
 def measure(folder: Path, *, quick: bool) -> list[Row]:
     """First frames in turn with those of an empty app, then changes one after the other."""
     size, rounds, changes = (20, 1, 2) if quick else (10_000, 11, 60)
-    run_dir, lane = make_lane(folder / "run")
-    with unsynced():
-        lane.enqueue_many([{**phase(number), "label": MARK, "story_id": ""} for number in range(size)])
+    run_dir = finished_and_pending(folder / "run", size, label=MARK, story_id="")
     return [
         _frames(run_dir, rounds, size),
-        _changes(run_dir, changes, size, 0.3 if quick else SETTLE_SECONDS),
+        _changes(run_dir, changes, size),
     ]
 
 
@@ -59,7 +56,7 @@ def _frames(run_dir: RunDir, rounds: int, size: int) -> Row:
                     # The first round compiles and warms up.
                     samples.add(seconds)
     return Row(
-        f"first frame with rows / an empty app, {size:,} pending",
+        f"first frame with rows / an empty app, {size:,} pending and finished",
         paired(console, empty),
         "x",
         FRAME_LIMIT,
@@ -67,17 +64,18 @@ def _frames(run_dir: RunDir, rounds: int, size: int) -> Row:
     )
 
 
-def _changes(run_dir: RunDir, count: int, size: int, settle: float) -> Row:
-    """A record is put at the head again and again, each under a label of its own."""
+def _changes(run_dir: RunDir, count: int, size: int) -> Row:
+    """A record is put near the head again and again, each under a label of its own."""
     seen = Samples()
     with Terminal(_console(run_dir)) as terminal:
         terminal.shows(MARK)
-        time.sleep(settle)
+        terminal.settle()
         for number in range(count):
             label = f"change{number:04d}"
             now = SystemClock().now_ms()
             envelope = {**phase(number, "head"), "label": label, "story_id": ""}
-            name = RETRY + str(RecordName.new(1, now, f"head-{number}"))
+            # The first record, which is selected, stays where it is.
+            name = str(RecordName.new(size + 1, now, f"head-{number}"))
             record = Record.new(name, f"head-{number}", iso(now), envelope)
             path = run_dir.lane.pending / name
             storage.write_atomic(path, record.as_bytes(), durable=False)
@@ -89,7 +87,7 @@ def _changes(run_dir: RunDir, count: int, size: int, settle: float) -> Row:
             time.sleep(0.15 + (number % 7) * 0.031)
     slowest = sorted(seen.seconds)[int(len(seen.seconds) * 0.9)]
     return Row(
-        f"change in the run directory to the cell on screen, {size:,} pending",
+        f"change in the run directory to the cell on screen, {size:,} pending and finished",
         seen.median * 1000,
         "ms",
         CHANGE_LIMIT_MS,

@@ -18,7 +18,7 @@ LIMIT_PERCENT = 5.0
 
 def measure(folder: Path, *, quick: bool) -> list[Row]:
     """Count processor time over a while, in a lane with a past and a queue, paused."""
-    size, seconds, settle = (20, 0.5, 1.0) if quick else (1000, 20.0, 6.0)
+    size, seconds = (20, 0.5) if quick else (1000, 20.0)
     run_dir = finished_and_pending(folder / "run", size)
     root = str(run_dir.root)
     subprocess.run(
@@ -36,7 +36,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     try:
         with Terminal(["-m", "meshtui", "--run-dir", root]) as terminal:
             terminal.shows("paused")
-            time.sleep(settle)
+            terminal.settle()
             processes = [psutil.Process(terminal.pid), psutil.Process(runner.pid)]
             before = [_spent(process) for process in processes]
             began = time.perf_counter()

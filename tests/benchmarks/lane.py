@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -31,12 +31,17 @@ ROWS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Measure what was asked for and print the table."""
+    """Measure what was asked for of a lane, and print the table."""
+    return drive("lane", ROWS, arguments)
+
+
+def drive(what: str, known: Mapping[str, str], arguments: Sequence[str] | None = None) -> int:
+    """The program ``tests.benchmarks.<what>``: measures rows, each by the module of its name; 1 if one missed."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.benchmarks.lane",
-        description="Measure a lane.",
+        prog=f"python -m tests.benchmarks.{what}",
+        description=f"Measure a {what}.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="rows:\n" + "\n".join(f"  {name:10} {text}" for name, text in ROWS.items()),
+        epilog="rows:\n" + "\n".join(f"  {name:15} {text}" for name, text in known.items()),
     )
     parser.add_argument("rows", nargs="*", metavar="ROW", help="what to measure (default: everything)")
     parser.add_argument(
@@ -44,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--dir", type=Path, help="where to work (default: the system's temporary folder)")
     options = parser.parse_args(arguments)
-    if unknown := [name for name in options.rows if name not in ROWS]:
-        parser.error(f"no row {unknown[0]!r}; there are: {', '.join(ROWS)}")
-    rows = run(options.rows or list(ROWS), quick=options.quick, where=options.dir)
+    if unknown := [name for name in options.rows if name not in known]:
+        parser.error(f"no row {unknown[0]!r}; there are: {', '.join(known)}")
+    rows = run(options.rows or list(known), quick=options.quick, where=options.dir)
     print(render(rows))
     return 1 if missed(rows) else 0
 
@@ -59,7 +64,7 @@ def run(names: Sequence[str], *, quick: bool, where: Path | None = None) -> list
         folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=where))
         try:
             rows = importlib.import_module(f"tests.benchmarks.{name}").measure(folder, quick=quick)
-            found += [replace(row, limit=None) for row in rows] if quick else rows
+            found += [replace(row, limit=None, least=None) for row in rows] if quick else rows
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         load = os.getloadavg()[0]

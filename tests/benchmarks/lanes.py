@@ -88,13 +88,13 @@ def fill(lane: Lane, count: int, mark: str) -> None:
         lane.enqueue(phase(number, mark))
 
 
-def finished_and_pending(root: Path, count: int) -> RunDir:
-    """A lane with ``count`` finished envelopes and as many pending ones."""
+def finished_and_pending(root: Path, count: int, **fields: Any) -> RunDir:
+    """A lane with ``count`` finished envelopes and as many pending ones, these with ``fields``."""
     run_dir, lane = make_lane(root)
     with unsynced():
         lane.enqueue_many([phase(number, "old") for number in range(count)])
         worker = Worker(run_dir)
         for name in reversed(worker.names()):
             worker.finish(worker.claim(name))
-        lane.enqueue_many([phase(number, "new") for number in range(count)])
+        lane.enqueue_many([{**phase(number, "new"), **fields} for number in range(count)])
     return run_dir

@@ -19,17 +19,21 @@ class Row:
     """The most it may be; ``None`` for what is only reported."""
     detail: str = ""
     """Both sides as measured, and how much they scattered."""
+    least: float | None = None
+    """The least it may be, where more is better."""
 
     @property
     def verdict(self) -> str:
         """``ok``, ``MISSED``, or nothing where there is no limit."""
-        if self.limit is None:
+        if self.limit is None and self.least is None:
             return ""
-        return "ok" if self.value <= self.limit else "MISSED"
+        low = self.least is not None and self.value < self.least
+        high = self.limit is not None and self.value > self.limit
+        return "MISSED" if low or high else "ok"
 
 
 def missed(rows: Iterable[Row]) -> list[Row]:
-    """The rows over their limit."""
+    """The rows beyond their limit."""
     return [row for row in rows if row.verdict == "MISSED"]
 
 
@@ -38,6 +42,8 @@ def render(rows: Iterable[Row]) -> str:
     lines = [("figure", "value", "limit", "", "measured")]
     for row in rows:
         limit = "" if row.limit is None else f"<= {_number(row.limit)}"
+        if row.least is not None:
+            limit = f">= {_number(row.least)}"
         lines.append((row.name, f"{_number(row.value)} {row.unit}".rstrip(), limit, row.verdict, row.detail))
     widths = [max(len(line[column]) for line in lines) for column in range(4)]
     return "\n".join(

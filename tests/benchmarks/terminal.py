@@ -16,9 +16,13 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
+import psutil
+
 from tests.benchmarks.timing import python, python_environment
 
 _CONTROL = re.compile(rb"\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]")
+_CALM_SECONDS = 0.5
+_CALM_PERCENT = 10.0
 _KEPT = 4096
 """How much of what was shown before is kept, for a word that comes in two pieces."""
 
@@ -81,6 +85,17 @@ class Terminal:
             moment = time.perf_counter()
             self._text = self._text[found + len(needle) :]
         return moment
+
+    def settle(self, *, limit: float = 60.0) -> None:
+        """Wait until the program has read what there is: until it takes hardly any processor time."""
+        process = psutil.Process(self.pid)
+        end = time.monotonic() + limit
+        process.cpu_percent()
+        while time.monotonic() < end:
+            time.sleep(_CALM_SECONDS)
+            if process.cpu_percent() < _CALM_PERCENT:
+                return
+        raise RuntimeError("the program does not come to rest")
 
     def __enter__(self) -> Self:
         return self

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import lane
+from tests.benchmarks import lane, mesh
 from tests.benchmarks.table import Row, missed, render
 
 
-@pytest.mark.parametrize("name", list(lane.ROWS))
+@pytest.mark.parametrize("name", [*lane.ROWS, *mesh.ROWS])
 def test_every_row_is_measured(name: str, tmp_path: Path) -> None:
     rows = lane.run([name], quick=True, where=tmp_path)
     assert rows
@@ -23,6 +23,7 @@ def test_a_row_over_its_limit_is_named(capsys: pytest.CaptureFixture[str]) -> No
     assert [row.name for row in missed(rows)] == ["b"]
     assert [line.split()[0] for line in render(rows).splitlines()] == ["figure", "a", "b", "c"]
     assert "MISSED" in render(rows).splitlines()[2]
+    assert missed([Row("less", 1.0, "x", least=1.3), Row("more", 1.4, "x", least=1.3)])[0].name == "less"
 
 
 def test_an_unknown_row_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

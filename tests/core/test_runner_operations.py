@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import threading
 from typing import Any, Literal
@@ -478,7 +479,9 @@ class TestControl:
         finally:
             ended.set()
             parked.lane.resume()
-            runner.stop()
+            # It may have been refused itself: either of the two was first.
+            with contextlib.suppress(Held):
+                runner.stop()
             thread.join(30)
         assert parked.result("slow")["error"] == "dropped by operator"
         assert len(parked.events("phase_answered")) == 1

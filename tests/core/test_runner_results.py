@@ -11,7 +11,7 @@ import pytest
 
 from meshtui.core.clock import SystemClock, iso
 from meshtui.core.engines.fake import FakeReply
-from meshtui.core.errors import InvalidInput
+from meshtui.core.errors import InvalidInput, StorageError
 from meshtui.core.snapshot import take_snapshot
 from tests.support.runners import LaneBox, MakeBox, alive, begun, by_id, command, lane_config, load, pid_in
 from tests.support.waiting import wait_until
@@ -213,7 +213,7 @@ class TestStatusFile:
         box.enqueue("two")
         runner = box.start()
         box.active_call("one")
-        wait_until(lambda: box.status()["state"] == "running")
+        wait_until(lambda: box.paths.status.exists() and box.status()["state"] == "running")
         status = box.status()
         assert status.keys() == {
             "schema_version", "mode", "lane_id", "state", "queue_depth", "active_envelope_id",
@@ -245,8 +245,9 @@ class TestStatusFile:
 
     def test_a_runner_that_fails_says_so(self, box: LaneBox) -> None:
         box.enqueue("one")
-        box.paths.result("one").mkdir()
-        with pytest.raises(OSError, match=r"one\.json"):
+        box.paths.result("one").write_text("{}")
+        box.paths.history.write_text("a file where earlier results belong")
+        with pytest.raises(StorageError, match=r"\.history"):
             box.run()
         assert box.status()["state"] == "failed"
         assert box.events("runner_failed")
@@ -258,3 +259,13 @@ def test_refused_ids_never_reach_a_file(box: LaneBox) -> None:
         with pytest.raises(InvalidInput):
             box.enqueue(bad)
     assert box.everything() == {}
+
+
+@pytest.mark.parametrize("instead", ["mkfifo", "mkdir"])
+def test_a_program_that_replaces_its_logs_holds_nobody(instead: str, box: LaneBox) -> None:
+    replaces = f"for log in *.log; do rm $log && {instead} $log; done; sleep 0.3"
+    box.enqueue("one")
+    box.enqueue("two")
+    outcome = box.run(engine=command(f'cd "$MESHTUI_RUN_DIR/calls/$MESHTUI_CALL_ID" && {replaces}'))
+    assert (outcome.completed, outcome.bad) == (2, False)
+    assert box.result("two")["status"] == "done"

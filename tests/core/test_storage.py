@@ -547,3 +547,21 @@ def test_errors_are_one_line_with_the_path(tmp_path: Path) -> None:
             write(tmp_path / "f", b"")
         assert "\n" not in str(caught.value)
         assert str(tmp_path / "f") in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda path: storage.append(path, NEW),
+        lambda path: storage.write_in_place(path, NEW),
+        lambda path: storage.patch(path, NEW, 0),
+        lambda path: storage.open_log(path),
+        lambda path: storage.read_bytes(path),
+        lambda path: storage.open_plain(path),
+    ],
+)
+def test_a_pipe_where_a_file_belongs_holds_nobody(write: Callable[[Path], object], tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(StorageError, match=r"pipe: (a pipe stands|not a plain file)"):
+        write(path)

@@ -53,6 +53,18 @@ class TestRoot:
         assert (said.code, said.err) == (0, "")
         assert "--json" in said.out
 
+    @pytest.mark.parametrize("command", ["enqueue --prompt x", "status", "quarantine list", "--headless"])
+    def test_an_empty_run_directory_is_not_this_one(
+        self, command: str, cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        here = tmp_path / "here"
+        here.mkdir()
+        monkeypatch.chdir(here)
+        said = cli.raw(*command.split(), "--run-dir", "")
+        assert said.code == 2
+        assert "it is empty; name a folder" in said.complaint
+        assert list(here.iterdir()) == []
+
     def test_an_unknown_command_or_option(self, cli: Cli) -> None:
         said = cli.raw("enqeue")
         assert said.code == 2

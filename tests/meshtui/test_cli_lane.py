@@ -17,6 +17,7 @@ from meshtui.core import identity
 from meshtui.core.calls import Call
 from meshtui.core.clock import SystemClock
 from meshtui.core.lane.index import list_records
+from meshtui.core.lane.lease import Holder
 from meshtui.core.run_dir import RunDir
 from tests.support.cli import Cli, Said, spawn, start
 from tests.support.waiting import wait_until
@@ -382,7 +383,7 @@ class TestPrune:
         assert sorted(answer["removed"]) == calls
         assert answer["bytes"] > 0
         assert not list((cli.run_dir / "calls").iterdir())
-        assert cli.json("prune") == {"removed": [], "bytes": 0, "kept": []}
+        assert cli.json("prune") == {"removed": [], "bytes": 0, "kept": [], "worktrees": [], "refused": {}}
         assert cli("logs", "a").code in (0, 3)
 
     def test_what_lives_or_is_needed_stays(self, cli: Cli, detached: Any) -> None:
@@ -471,3 +472,51 @@ class TestTrust:
         said = cli.raw("trust", "--repo", str(tmp_path), "--json")
         assert said.code == 2
         assert "no such file to trust" in said.complaint
+
+
+@pytest.mark.parametrize("envelope_id", ["slow", "-slow", "--drop", "slow's [/x] $(id)"])
+def test_the_ways_out_run_as_they_are_told(envelope_id: str, cli: Cli) -> None:
+    cli.run_dir = cli.run_dir.with_name("a run's folder")
+    for way in range(3):
+        enqueue(cli, f"{envelope_id}{way}", deadline_seconds=0.1)
+        assert work(cli, command="exec sleep 600").code == 5
+        question = json.loads(next((cli.run_dir / "loop" / "questions").iterdir()).read_text())
+        commands = [exit["command"] for exit in cli.json("status")["attention"][0]["exits"]]
+        assert commands == question["exits"]
+        program, *words = shlex.split(commands[way])
+        assert program == "meshtui"
+        assert cli.raw(*words).code == 0
+        assert cli("interrupt").code == 0
+    (failed,) = cli.json("status")["attention"]
+    for told in reversed(failed["exits"]):
+        assert cli.raw(*shlex.split(told["command"])[1:]).code == 0
+
+
+@pytest.mark.parametrize(("ids", "command"), [((), "true"), (("a",), "exit 1")])
+def test_a_detached_runner_that_has_ended_already_is_no_failure(
+    ids: tuple[str, ...], command: str, cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    enqueue(cli, "first")
+    assert work(cli).code == 0
+    if ids:
+        enqueue(cli, *ids)
+    # As on a busy machine: whoever started it looks only when it is over.
+    monkeypatch.setattr("meshtui.core.lane.service.holder", _blind)
+    for _ in range(2):
+        said = cli("lane", "--detach", "--until-idle", "--run", command)
+        assert (said.code, said.err) == (0, "")
+    assert cli.json("status")["queue"]["counts"]["failed"] == len(ids)
+
+
+def _blind(paths: Any, clock: Any) -> Holder:
+    return Holder(None, alive=False, foreign=False)
+
+
+def test_a_detached_runner_that_cannot_start_gives_its_own_last_words(cli: Cli) -> None:
+    cli.run_dir.mkdir()
+    (cli.run_dir / "loop").mkdir()
+    (cli.run_dir / "loop" / "runner.log").write_text("runner_ended run: state waiting\n")
+    (cli.run_dir / "loop" / "results").write_text("")
+    said = cli("lane", "--detach", "--run", "true")
+    assert said.code == 1
+    assert "a file stands where a folder belongs" in said.complaint

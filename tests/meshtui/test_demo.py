@@ -22,7 +22,9 @@ import pytest
 from meshtui.core.lane.lane import Lane
 from meshtui.core.models.handoff import validate_handoff
 from meshtui.core.run_dir import RunDir
+from meshtui.demo.build import Demo
 from meshtui.demo.envelopes import demo_envelopes
+from meshtui.demo.work import mission_report
 
 ORDER = [
     "tidy",
@@ -34,6 +36,7 @@ ORDER = [
     "docs",
     "soak",
     "changelog",
+    "mission",
 ]
 WITHIN = 60.0
 COMMAND = [sys.executable, "-m", "meshtui", "demo"]
@@ -181,12 +184,69 @@ def test_soak_stalled_twice_parked_and_was_answered(ran: Ran) -> None:
     assert order.index("changelog") < order.index("soak")
 
 
+def test_the_mission_did_its_work_in_loops(ran: Ran) -> None:
+    """Two of them were refused once, by a gate and by a checker, and came through the second time."""
+    mission = mission_report(Demo(ran.root))
+    assert mission is not None
+    assert {loop.loop_id: (loop.status, loop.iterations, loop.changed) for loop in mission.loops} == {
+        "loop-years": ("completed", 1, ("almanac/years.py",)),
+        "loop-weekdays": ("completed", 1, ("almanac/weekdays.py",)),
+        "loop-months": ("completed", 2, ("almanac/months.py",)),
+        "loop-tests": ("completed", 1, ("tests/test_library.py",)),
+        "loop-docs": ("completed", 2, ("docs/reference.md",)),
+        "loop-integration": (
+            "completed",
+            1,
+            (
+                "almanac/months.py",
+                "almanac/weekdays.py",
+                "almanac/years.py",
+                "docs/reference.md",
+                "tests/test_library.py",
+            ),
+        ),
+    }
+    refused = {loop.loop_id: loop.refused for loop in mission.loops if loop.refused}
+    assert refused["loop-months"] == ("gate examples failed (exit 1)",)
+    (missing,) = refused.pop("loop-docs")
+    assert missing.startswith("checker-1: docs/reference.md says nothing of months.month_starts")
+    assert set(refused) == {"loop-months"}
+    assert mission.gates == ("merged-tests", "merged-examples")
+    assert mission.mismatches == ()
+    assert mission.verified > 40
+
+
+def test_the_missions_result_waits_on_a_branch(ran: Ran, tmp_path: Path) -> None:
+    mission = mission_report(Demo(ran.root))
+    assert mission is not None
+    assert mission.branch is not None
+    log = git(ran.repo, "log", "--format=%s", f"main..{mission.branch}").splitlines()
+    assert log == [f"{name} loop" for name in ("docs", "tests", "months", "weekdays", "years")]
+    assert "is_leap(year: int) -> bool" in git(ran.repo, "show", f"{mission.branch}:almanac/years.py")
+    clone = tmp_path / "clone"
+    subprocess.run(
+        ["git", "clone", "--quiet", "--branch", mission.branch, str(ran.repo), str(clone)],
+        check=True,
+        timeout=30,
+    )
+    for command in (["unittest", "discover"], ["doctest", "almanac/months.py"]):
+        done = subprocess.run(
+            [sys.executable, "-m", *command], cwd=clone, capture_output=True, timeout=30, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    # Nothing but the branches of the mission is left in the repository.
+    assert len(git(ran.repo, "worktree", "list").splitlines()) == 1
+    assert f"land {mission.mission_id}" in ran.text
+    assert "proof       holds: " in ran.text
+    assert "refused: gate examples failed (exit 1)" in ran.text
+
+
 def test_summary_and_picture(ran: Ran) -> None:
-    assert "by a script and no AI" in ran.text
+    assert "by scripts and no AI" in ran.text
     assert (
         "Nobody is here to give it, so the demo does: meshtui answer soak --deadline-seconds 30" in ran.text
     )
-    assert "9 phases: 8 done, 1 failed" in ran.text
+    assert "10 phases: 9 done, 1 failed" in ran.text
     assert "handoff passed: 7 of 7 tests pass" in ran.text
     for path in (ran.repo, ran.root / "lane", ran.root / "console.svg"):
         assert str(path) in ran.text
@@ -203,6 +263,8 @@ def test_an_earlier_demo_is_shown_again(ran: Ran) -> None:
     assert [phase["envelope_id"] for phase in value["phases"]] == ORDER
     assert value["answered"] == []
     assert value["commits"] == 6
+    assert value["mission"]["mismatches"] == []
+    assert {loop["status"] for loop in value["mission"]["loops"]} == {"completed"}
     assert value["run_dir"] == str(ran.root / "lane")
     assert events(ran.root)[: len(before)] == before
     assert not [event for event, _ in events(ran.root)[len(before) :] if event.startswith("phase_")]
@@ -266,7 +328,7 @@ def test_interrupted_and_gone_on_with_in_spite_of_the_users_git(tmp_path: Path) 
     done = demo(tmp_path, "--dir", "demo", GIT_DIR=str(other / ".git"))
     assert done.returncode == 0, done.stderr
     assert "An earlier demo" in done.stdout
-    assert "9 phases: 8 done, 1 failed" in done.stdout
+    assert "10 phases: 9 done, 1 failed" in done.stdout
     assert sorted(str(path) for path in other.rglob("*")) == before
     assert len(git(tmp_path / "demo" / "almanac", "log", "--format=%h").split()) == 6
 

@@ -137,8 +137,8 @@ async def test_warnings_are_shown_before_and_after() -> None:
     engine = FakeEngine(lane(3))
     async with console(engine=engine) as it:
         await it.press("e", "g", "o")
-        form(it).query_one("#field-mode").focus()
-        await it.press("space")
+        form(it).query_one("#field-engine", Input).value = "codex"
+        await it.pilot.pause()
         assert "▲" in str(form(it).query_one("#verdict", Static).content)
 
 
@@ -179,11 +179,15 @@ async def test_the_question_shows_cause_and_evidence() -> None:
 @pytest.mark.parametrize(
     ("keys", "call"),
     [
-        (("r",), ("answer", "US-014-backend", "retry", None, None)),
+        (("r",), ("answer", "US-014-backend", "retry", None, 3600.0)),
         (("d",), ("answer", "US-014-backend", "drop", None, None)),
-        (("right", "enter"), ("answer", "US-014-backend", "retry", None, None)),
-        (("shift+tab", *"3600", "enter"), ("answer", "US-014-backend", "retry", None, 3600.0)),
-        (("shift+tab", "shift+tab", *"codex", "enter"), ("answer", "US-014-backend", "retry", "codex", None)),
+        (("right", "enter"), ("answer", "US-014-backend", "retry", None, 3600.0)),
+        (("shift+tab", *"5400", "enter"), ("answer", "US-014-backend", "retry", None, 5400.0)),
+        (("shift+tab", "delete", "enter"), ("answer", "US-014-backend", "retry", None, None)),
+        (
+            ("shift+tab", "shift+tab", *"codex", "enter"),
+            ("answer", "US-014-backend", "retry", "codex", 3600.0),
+        ),
     ],
 )
 async def test_answers(keys: tuple[str, ...], call: tuple[object, ...]) -> None:

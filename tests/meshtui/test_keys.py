@@ -33,8 +33,14 @@ def test_commands_are_defined_once() -> None:
     ids = [command.id for command in COMMANDS]
     assert len(ids) == len(set(ids))
     for scope in ("lane", "table"):
-        keys = [key for command in COMMANDS if command.scope == scope for key in command.key.split(",")]
-        assert len(keys) == len(set(keys))
+        for side in ("queue", "loops"):
+            keys = [
+                key
+                for command in COMMANDS
+                if command.scope == scope and command.side in (None, side)
+                for key in command.key.split(",")
+            ]
+            assert len(keys) == len(set(keys))
     for command in COMMANDS:
         name = f"action_{command.action.partition('(')[0]}"
         owner = QueueTable if command.scope == "table" else LaneScreen
@@ -122,7 +128,7 @@ async def test_what_cannot_be_done_says_why() -> None:
             ("R", "Nothing was withdrawn"),
             ("a", "Nothing is parked"),
             ("w", "Select a pending envelope"),
-            ("n", "Nothing needs you"),
+            ("N", "Nothing needs you"),
             ("1", "Nothing needs you"),
         ):
             await it.press(key)
@@ -167,10 +173,10 @@ async def test_exits_are_taken_by_number() -> None:
         await it.until_shown("has 3 exits")
 
 
-async def test_n_goes_to_what_needs_the_operator() -> None:
+async def test_next_goes_to_what_needs_the_operator() -> None:
     engine = FakeEngine(lane(3, attention=4))
     async with console(engine=engine) as it:
-        await it.press("n")
+        await it.press("N")
         selected = it.lane.query_one(NeedsYou).selected
         assert selected is not None
         assert selected.subject == "US-012-tests"
@@ -181,7 +187,7 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
         await it.until(lambda: engine.calls == [("requeue", "US-012-tests")])
         await it.press("1")
         assert it.lane.query_one(DetailPane).part == "output"
-        await it.press("escape", "n")
+        await it.press("escape", "N")
         assert it.section == "quarantined"
         await it.press("1")
         await it.until(lambda: engine.calls[-1] == ("repair", QUARANTINED.key))
@@ -189,7 +195,7 @@ async def test_n_goes_to_what_needs_the_operator() -> None:
         assert "deleted for good" in it.text()
         await it.press("y")
         await it.until(lambda: engine.calls[-1] == ("drop-file", QUARANTINED.key))
-        await it.press("n", "1")
+        await it.press("N", "1")
         await it.until(lambda: len(engine.runners) == 1)
         assert engine.took_over
 
@@ -242,9 +248,9 @@ async def test_narrow_details_open_over_the_list() -> None:
         assert not it.drawn("#detail")
         await it.press("enter")
         assert it.drawn("#detail")
-        assert not it.drawn("#queue")
+        assert not it.drawn("#lists")
         await it.press("escape")
-        assert it.drawn("#queue")
+        assert it.drawn("#lists")
         assert it.app.focused is it.lane.query_one(QueueTable)
 
 
@@ -297,7 +303,7 @@ async def test_keys_can_be_remapped() -> None:
 async def test_an_empty_directory_says_what_to_do() -> None:
     engine = FakeEngine(empty())
     async with console(engine=engine) as it:
-        assert "No lane here yet. e enqueues its first envelope." in it.text()
+        assert "e enqueues its first envelope" in it.text()
         await it.press("P")
         await it.until_shown("There is no lane here yet")
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -240,3 +242,33 @@ def test_a_repository_whose_git_folder_is_elsewhere(tmp_path: Path) -> None:
     assert dirs_of(path).linked
     assert Git(path).dirs.common == (tmp_path / "store").resolve()
     assert os.listdir(path) != []
+
+
+def test_listing_while_another_process_makes_one(repo: Repo) -> None:
+    """git itself fails on an entry that is not whole yet; it is waited for."""
+    place = add(repo.git, repo.top.parent / "w" / "half", commit=repo.base, branch=None).path
+    link = dirs_of(place).own / "commondir"
+    whole = link.read_bytes()
+    link.write_bytes(b"")
+    with pytest.raises(GitError, match="commondir"):
+        list_worktrees(Git(repo.top, lock_wait=0.05))
+    later = threading.Timer(0.1, link.write_bytes, (whole,))
+    later.start()
+    assert [each.path for each in list_worktrees(repo.git)][1:] == [place]
+    later.join()
+
+
+def test_many_at_once(repo: Repo) -> None:
+    """Threads that make, list and remove working trees do not get in each other's way."""
+
+    def work(number: int) -> None:
+        for _ in range(4):
+            place = repo.top.parent / "w" / f"copy-{number}"
+            add(repo.git, place, commit=repo.base, branch=None)
+            assert any(each.path.name == place.name for each in list_worktrees(repo.git))
+            remove(repo.git, place, force=True)
+
+    with ThreadPoolExecutor(4) as pool:
+        for done in [pool.submit(work, number) for number in range(4)]:
+            done.result(timeout=60)
+    assert len(list_worktrees(repo.git)) == 1
