@@ -381,6 +381,8 @@ class Runner:
             self._settle_stopped(attempt)
             return None
         if reason == "deadline":
+            if self._waits_for_limit(attempt):
+                return None
             return self._settle_stall(attempt)
         if reason is not None:
             self._settle_ended(
@@ -404,6 +406,18 @@ class Runner:
             return self._follow_to_end(again) if again is not None else self._park_state()
         self._finish(record, *self._phases.result(attempt, outcome, code))
         return None
+
+    def _waits_for_limit(self, attempt: Attempt) -> bool:
+        """Whether an agent spent its time on waiting for a usage limit to pass: then it is held, no stall."""
+        if self._options.config.lane.on_limit != "hold" or not _over(attempt.call):
+            return False
+        outcome, _ = self._phases.outcome(attempt)
+        if outcome.status != "limit":
+            return False
+        self._phases.keep_session(attempt, outcome)
+        self._limits.hold(attempt, outcome)
+        self._relist()
+        return True
 
     def _settle_stopped(self, attempt: Attempt) -> None:
         """Put the record back, unless something of its call cannot be ended: nothing may run beside that."""

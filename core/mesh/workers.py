@@ -25,6 +25,7 @@ from meshtui.core.clock import from_iso, iso
 from meshtui.core.engines.base import Engine, EngineRequest, Outcome, OutputReader, Role, Usage
 from meshtui.core.engines.limits import hold_until
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, StorageError
+from meshtui.core.lane.activity import Activity
 from meshtui.core.mesh.context import (
     Checkpoints,
     LoopBlocked,
@@ -46,6 +47,8 @@ MOST_LOST = 2
 CARRIED_OUT = ("deadline", "output", "limit")
 """Ends that stay true after a restart; after the others the worker runs again."""
 GATE = "gate"
+WARN_AT = 0.8
+"""The share of a token or cost budget from which the journal warns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +105,7 @@ class _Running:
     deadline_ms: int | None
     started_ms: int
     argv: tuple[str, ...]
+    activity: Activity
     ender: threading.Thread | None = None
     """Ends the call while the others go on to be followed."""
 
@@ -327,7 +331,19 @@ class Crew:
         self, task: Task, call: Call, deadline: int | None, started: int, argv: tuple[str, ...]
     ) -> _Running:
         reader = task.engine.reader(self._request(task, {})) if task.engine is not None else None
-        return _Running(task, call, reader, OutputFollower(call.stdout), deadline, started, argv)
+
+        def say(kind: str, text: str) -> None:
+            self._context.note(
+                "worker_activity",
+                self._node.loop_id,
+                worker=task.slot,
+                kind=kind,
+                text=text,
+                call=call.call_id,
+            )
+
+        out = OutputFollower(call.stdout)
+        return _Running(task, call, reader, out, deadline, started, argv, Activity(say))
 
     def _request(self, task: Task, environment: Mapping[str, str]) -> EngineRequest:
         roles: dict[str, Role] = {"maker": "maker", "checker": "checker", "arbiter": "arbiter"}
@@ -396,7 +412,7 @@ class Crew:
     def _drain(self, item: _Running) -> None:
         while chunk := item.out.read():
             if item.reader is not None:
-                item.reader.feed(chunk)
+                item.activity.saw(item.reader.feed(chunk))
 
     def _end_of(self, item: _Running) -> Finished:
         if item.ender is not None:
@@ -404,6 +420,7 @@ class Crew:
         left = item.call.sweep()
         self._context.slots.give_back()
         self._drain(item)
+        item.activity.flush()
         item.out.close()
         done, ending = item.call.exit(), item.call.ending()
         reason = ending.reason if ending is not None else ("lost" if done is None else None)
@@ -436,11 +453,24 @@ class Crew:
         if usage is None or call_id in self._progress.counted:
             return
         self._progress.counted.append(call_id)
+        near = self._near_cap()
         tokens = [value for value in (usage.input_tokens, usage.output_tokens) if value is not None]
         if tokens:
             used.tokens = (used.tokens or 0) + sum(tokens)
         if usage.cost_usd is not None:
             used.cost_usd = (used.cost_usd or 0.0) + usage.cost_usd
+        if self._near_cap() and not near:
+            self._context.note(
+                "budget_warning", self._node.loop_id, tokens=used.tokens, cost_usd=used.cost_usd
+            )
+
+    def _near_cap(self) -> bool:
+        """Whether four fifths of the tokens or of the money are used."""
+        used, budget = self._progress.used, self._node.budget
+        near = (used.tokens or 0) >= WARN_AT * budget.max_tokens_estimate
+        if budget.max_cost_usd is not None:
+            near = near or (used.cost_usd or 0.0) >= WARN_AT * budget.max_cost_usd
+        return near
 
     def check_usage(self) -> None:
         """Raise :class:`LoopBlocked` when the engines report more tokens or cost than the budget has."""

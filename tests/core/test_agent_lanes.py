@@ -342,3 +342,21 @@ class TestLive:
             lane.box.lane.message("nobody", "hello")
         lane.run()
         assert [call["prompt"] for call in lane.agent.asked] == ["first of all", "do it"]
+
+
+def test_a_deadline_that_went_by_in_waiting_for_a_limit_is_no_stall(lane: AgentLane) -> None:
+    retry = {
+        "type": "system",
+        "subtype": "api_retry",
+        "attempt": 4,
+        "error_status": 429,
+        "error": "rate_limit",
+    }
+    waiting = {"lines": [retry], "after": "sleep 60"}
+    lane.agent.answer(waiting)
+    lane.box.enqueue("a", deadline_seconds=2)
+    thread = lane.start()
+    wait_until(lambda: lane.box.events("phase_held"), 30, "the phase held")
+    thread.stop()
+    assert lane.box.stalls() == []
+    assert lane.box.ids("pending") == ["a"]

@@ -23,6 +23,8 @@ if answer.get("run"):
 sys.stderr.write(answer.get("stderr", ""))
 for line in answer["lines"]:
     print(json.dumps(line), flush=True)
+if answer.get("after"):
+    os.system(answer["after"])
 sys.exit(answer.get("code", 0))
 """
 
