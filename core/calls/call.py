@@ -73,6 +73,7 @@ class Call:
         self._pid: int | None = None
         self._strangers: Mapping[int, int] = {}
         self._who: ProcessIdentity | None = None
+        self._exit: CallExit | None = None
         self._pidfd: int | None = None
         self._watchable = True
 
@@ -176,13 +177,12 @@ class Call:
 
     def exit(self) -> CallExit | None:
         """How the program ended; ``None`` while it runs, and where that is not known."""
-        value = _read(self.exit_path) or _read(self.folder / wrapper.EXIT_TEMPORARY)
-        if value is None:
-            return None
-        code, ended = value.get("code"), from_iso(value.get("ended_at"))
-        if not isinstance(code, int) or isinstance(code, bool) or ended is None:
-            return None
-        return CallExit(code, ended)
+        if self._exit is None:
+            value = _read(self.exit_path) or _read(self.folder / wrapper.EXIT_TEMPORARY) or {}
+            code, ended = value.get("code"), from_iso(value.get("ended_at"))
+            if isinstance(code, int) and not isinstance(code, bool) and ended is not None:
+                self._exit = CallExit(code, ended)
+        return self._exit
 
     def ending(self) -> Ending | None:
         """Why somebody ends or ended this call; ``None`` if nobody did."""
@@ -340,9 +340,12 @@ class Call:
 
     def _wrapper(self) -> Member | None:
         """The wrapper's process while it runs."""
+        if self._pid is not None and not _children.has(self.folder):
+            # Ours, and reaped.
+            return None
         who = self.process()
         if who is None:
-            return find(self._pid) if self._pid is not None and _children.has(self.folder) else None
+            return find(self._pid) if self._pid is not None else None
         if identity.presence(who) != "alive":
             return None
         member = find(who.pid)

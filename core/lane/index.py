@@ -15,6 +15,7 @@ import hashlib
 import json
 import os
 import zlib
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -95,11 +96,15 @@ def list_records(folder: Path) -> list[str]:
 def result_status(raw: bytes) -> str:
     """How a result file ended: its status, or ``bad`` for a done one whose handoff failed or is blocked."""
     try:
-        value = strict_json.load_object(raw, limit=16 << 20)
+        return status_in(strict_json.load_object(raw, limit=16 << 20))
     except InvalidInput:
         return "unreadable"
-    status = value.get("status")
-    if status == "done" and value.get("handoff_status") in BAD_HANDOFF:
+
+
+def status_in(result: Mapping[str, Any]) -> str:
+    """The same of a result that was read, or is about to be written."""
+    status = result.get("status")
+    if status == "done" and result.get("handoff_status") in BAD_HANDOFF:
         return "bad"
     return status if isinstance(status, str) else "unreadable"
 

@@ -17,7 +17,7 @@ from meshtui.core import storage, strict_json
 from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import Journal
-from meshtui.core.lane.index import Index, result_status
+from meshtui.core.lane.index import Index, result_status, status_in
 from meshtui.core.lane.queue import RUNNER_LOCK_SECONDS, Queue
 from meshtui.core.lane.status import LaneStatus, Sessions, append_stall, read_json
 from meshtui.core.lane.ways import way_out
@@ -130,8 +130,7 @@ class Settler:
         path = self._paths.result(record.envelope_id)
         self.archive(index, record.envelope_id)
         storage.write_atomic(path, strict_json.dump_bytes(result, indent=2))
-        status = result_status(strict_json.dump_bytes(result))
-        index.added_result(path.name, status)
+        index.added_result(path.name, status_in(result))
 
     def archive(self, index: Index, envelope_id: str) -> bool:
         """Move an earlier result to ``results/.history/``; whether there was one. The queue is held."""

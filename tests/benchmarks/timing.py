@@ -93,8 +93,8 @@ class Floor:
 
 
 def bare_start(_: int = 0) -> None:
-    """Start a program that does nothing, and wait for it."""
-    pid = os.posix_spawn("/bin/true", ["/bin/true"], os.environ)
+    """Start a command that does nothing, as bare as can be, and wait for it."""
+    pid = os.posix_spawn("/bin/sh", ["/bin/sh", "-c", ":"], os.environ)
     os.waitpid(pid, 0)
 
 
