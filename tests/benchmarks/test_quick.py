@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import lane, mesh
+from tests.benchmarks import engines, lane, mesh
 from tests.benchmarks.table import Row, missed, render
 
 
-@pytest.mark.parametrize("name", [*lane.ROWS, *mesh.ROWS])
+@pytest.mark.parametrize("name", [*lane.ROWS, *mesh.ROWS, *engines.ROWS])
 def test_every_row_is_measured(name: str, tmp_path: Path) -> None:
     rows = lane.run([name], quick=True, where=tmp_path)
     assert rows
