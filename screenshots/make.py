@@ -45,7 +45,13 @@ SECONDS = {
 }
 """How long a phase takes by the clock of the pictures."""
 SOAK_SECONDS = 3.1
-STAND_INS = {"output_bytes": 78, "last_output_at": "2026-12-01T09:00:10.650Z"}
+STAND_INS = {
+    "output_bytes": 78,
+    "last_output_at": "2026-12-01T09:00:10.650Z",
+    "output_age_seconds": 0.1,
+    "cpu_seconds": 1.4,
+    "last_change_at": "2026-12-01T09:00:09.200Z",
+}
 """What a stall is told by depends on the machine's speed, to the byte and the millisecond."""
 
 
