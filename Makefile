@@ -37,6 +37,7 @@ screenshots: $(STAMP)
 bench: $(STAMP)
 	@$(PY) -m tests.benchmarks.lane $(ARGS)
 	@$(PY) -m tests.benchmarks.mesh $(ARGS)
+	@$(PY) -m tests.benchmarks.engines $(ARGS)
 
 clean:
 	rm -rf $(VENV) .demo .engines build dist meshtui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

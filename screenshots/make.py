@@ -45,7 +45,13 @@ SECONDS = {
 }
 """How long a phase takes by the clock of the pictures."""
 SOAK_SECONDS = 3.1
-STAND_INS = {"output_bytes": 78, "last_output_at": "2026-12-01T09:00:10.650Z"}
+STAND_INS = {
+    "output_bytes": 78,
+    "last_output_at": "2026-12-01T09:00:10.650Z",
+    "output_age_seconds": 0.1,
+    "cpu_seconds": 1.4,
+    "last_change_at": "2026-12-01T09:00:09.200Z",
+}
 """What a stall is told by depends on the machine's speed, to the byte and the millisecond."""
 
 
@@ -80,21 +86,31 @@ class Moment:
         journal = tuple(event for event in view.journal if "mission_id" not in event.data)
         journal = tuple(event for event in journal if not event.event.startswith("mission_"))
         self._view: LaneView = self._neutral(dataclasses.replace(view, journal=journal))
+        self._held: dict[str, Detail | None] = {}
 
     def draw(self, *, size: tuple[int, int], select: str | None = None, screen: str | None = None) -> str:
         """One picture; ``select`` is the id of an envelope."""
+        key = None if select is None else self._key_of(select)
+        return render_svg(
+            self._view, size=size, now_ms=self.now_ms, detail=self._read, select=key, screen=screen
+        )
+
+    def hold(self, envelope_id: str) -> None:
+        """Read an envelope's details now, for a picture that is drawn when they are different."""
+        key = self._key_of(envelope_id)
+        self._held[key] = self._read(key)
+
+    def _key_of(self, envelope_id: str) -> str:
         rows = [
             row
             for section in ("pending", "active", "done", "failed", "stalled")
             for row in self._view.rows(section)
         ]
-        key = next((row.key for row in rows if row.envelope_id == select), None)
-        assert (key is None) == (select is None), select
-        return render_svg(
-            self._view, size=size, now_ms=self.now_ms, detail=self._read, select=key, screen=screen
-        )
+        return next(row.key for row in rows if row.envelope_id == envelope_id)
 
     def _read(self, key: str) -> Detail | None:
+        if key in self._held:
+            return self._held[key]
         found: Detail | None = self._neutral(self._detail(key))
         return found
 
@@ -159,6 +175,7 @@ def draw_all(root: Path) -> dict[str, str]:
     demo = build(root, clock)
     clock.advance(1)
     pictures: dict[str, str] = {}
+    running: list[Moment] = []
     soak_seconds = float(SOAK_DEADLINE_SECONDS)
 
     def stage(event: str, subject: str, data: dict[str, Any]) -> None:
@@ -167,10 +184,13 @@ def draw_all(root: Path) -> dict[str, str]:
         if subject == SOAK:
             _wait_for_output(demo, data["call"])
             if data["attempt"] == 2:
-                pictures["running.svg"] = Moment(demo, clock, after=1).draw(size=WIDE, select=SOAK)
+                # Drawing takes its time, and the phase would end by itself meanwhile.
+                running.append(Moment(demo, clock, after=1))
+                running[0].hold(SOAK)
         clock.advance(soak_seconds if subject == SOAK else SECONDS[subject])
 
     work(demo, clock, stage)
+    pictures["running.svg"] = running[0].draw(size=WIDE, select=SOAK)
     clock.advance(4)
     parked = Moment(demo, clock)
     pictures["parked.svg"] = parked.draw(size=WIDE, select=SOAK)

@@ -328,7 +328,9 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
     log = Exit("log", f"meshtui logs {subject} {where}", "log")
     # Another tool's mission names no repository and cannot be resumed from here.
     ours = view.repo is not None
-    again = (log, Exit("resume", f"meshtui resume {name} {where}", "resume")) if ours else (log,)
+    resume = Exit("resume", f"meshtui resume {name} {where}", "resume")
+    # While its runner lives a mission cannot be resumed; the loop is to be looked at all the same.
+    again = (log, resume) if ours and not view.runner.alive else (log,)
     if loop.status == "handoff":
         target = name if loop.loop_id == view.integration_loop_id else f"{name}/{quote(loop.loop_id)}"
         verdicts = (

@@ -6,15 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks import lane, mesh
+from tests.benchmarks import engines, lane, mesh
 from tests.benchmarks.table import Row, missed, render
 
 
-@pytest.mark.parametrize("name", [*lane.ROWS, *mesh.ROWS])
+@pytest.mark.parametrize("name", [*lane.ROWS, *mesh.ROWS, *engines.ROWS])
 def test_every_row_is_measured(name: str, tmp_path: Path) -> None:
     rows = lane.run([name], quick=True, where=tmp_path)
     assert rows
-    assert all(row.value > 0 and row.limit is None for row in rows)
+    # The system counts processor time in hundredths of a second: what idles half a second may take none.
+    least = 0 if name == "idle" else 1e-9
+    assert all(row.value >= least and row.limit is None for row in rows)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -148,10 +148,13 @@ async def test_a_stop_is_enqueued_as_json() -> None:
 async def test_warnings_are_shown_before_and_after() -> None:
     engine = FakeEngine(lane(3))
     async with console(engine=engine) as it:
-        await it.press("e", "g", "o")
-        form(it).query_one("#field-engine", Input).value = "codex"
+        await it.press("e", "f2")
+        late = '{"kind": "phase", "prompt": "p", "deadline": "2020-01-01"}'
+        form(it).query_one("#json", TextArea).load_text(late)
         await it.pilot.pause()
-        assert "▲" in str(form(it).query_one("#verdict", Static).content)
+        said = str(form(it).query_one("#verdict", Static).content)
+        assert "▲" in said
+        assert "already past" in said
 
 
 def parked(question: dict[str, Any]) -> FakeEngine:
