@@ -317,7 +317,7 @@ def _files_in(lines: list[str]) -> Iterator[DiffFile]:
 
 def read_gates(row: LoopRow, paths: LoopPaths) -> tuple[Gate, ...]:
     """Every gate of the loop in the order of its plan, then others that left a result."""
-    from meshtui.core.models.mesh import gate_file
+    from meshtui.core.models.mesh_names import gate_file
 
     results: dict[str, dict[str, Any]] = {}
     try:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel, ValidationError
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from meshtui.core import storage, strict_json
 from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.mesh.paths import LoopPaths, MissionPaths
-from meshtui.core.models.mesh import LoopState, Plan
+
+if TYPE_CHECKING:
+    # Whoever only reads plain objects need not wait for the models.
+    from pydantic import BaseModel, ValidationError
+
+    from meshtui.core.models.mesh import LoopState, Plan
 
 MAX_BYTES = 64 << 20
-Model = TypeVar("Model", bound=BaseModel)
+Model = TypeVar("Model", bound="BaseModel")
 
 
 def write_json(path: Path, value: Any, *, durable: bool = True, at_once: bool = True) -> None:
@@ -36,6 +39,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 def read_model(path: Path, model: type[Model]) -> Model | None:
     """The object in ``path`` as ``model``."""
+    from pydantic import ValidationError
+
     value = read_json(path)
     if value is None:
         return None
@@ -54,6 +59,8 @@ def one_line(error: ValidationError) -> str:
 
 def load_plan(paths: MissionPaths) -> Plan:
     """The mission's plan; :class:`NotFound` if there is none."""
+    from meshtui.core.models.mesh import Plan
+
     plan = read_model(paths.plan, Plan)
     if plan is None:
         raise NotFound(f"no mission {paths.mission_id!r} here; see: meshtui status")
@@ -62,6 +69,8 @@ def load_plan(paths: MissionPaths) -> Plan:
 
 def read_state(paths: LoopPaths) -> LoopState | None:
     """A loop's state."""
+    from meshtui.core.models.mesh import LoopState
+
     return read_model(paths.state, LoopState)
 
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from meshtui.core.models.mesh import gate_file
+from meshtui.core.models.mesh_names import gate_file
 from meshtui.core.run_dir import RunDir
 
 

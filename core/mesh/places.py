@@ -8,7 +8,7 @@ from meshtui.core.errors import MeshtuiError
 from meshtui.core.lane.create import repo_of
 from meshtui.core.mesh.files import read_json
 from meshtui.core.mesh.paths import MissionPaths
-from meshtui.core.models.mesh import is_mesh_id
+from meshtui.core.models.mesh_names import is_mesh_id
 from meshtui.core.run_dir import RunDir
 
 FOREIGN = Path(".sneakoscope") / "missions"

@@ -17,7 +17,7 @@ from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places
 from meshtui.core.mesh.runlog import RunLog, read_run_log
-from meshtui.core.models.mesh import ENDED, is_mesh_id
+from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
 

@@ -5,10 +5,14 @@ Another tool writes the same files; what it adds beside these fields is kept (``
 
 from __future__ import annotations
 
-import re
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from meshtui.core.models.mesh_names import ENDED as ENDED
+from meshtui.core.models.mesh_names import Status as Status
+from meshtui.core.models.mesh_names import gate_file as gate_file
+from meshtui.core.models.mesh_names import is_mesh_id as is_mesh_id
 
 PLAN = "sks.loop-plan.v1"
 NODE = "sks.loop-node.v1"
@@ -32,28 +36,8 @@ MAKER_ROUTE = "$Naruto"
 Level = Literal["L0-report", "L1-assisted", "L2-action", "L3-unattended"]
 RiskLevel = Literal["low", "medium", "high", "critical"]
 RISKS: tuple[RiskLevel, ...] = ("low", "medium", "high", "critical")
-Status = Literal["planned", "queued", "running", "blocked", "completed", "failed", "handoff", "cancelled"]
-ENDED: tuple[Status, ...] = ("blocked", "completed", "failed", "handoff", "cancelled")
 Phase = Literal["triage", "maker", "checker", "gates", "integration", "finalizer", "handoff"]
 Parallelism = Literal["safe", "balanced", "extreme"]
-
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,79}")
-
-
-def is_mesh_id(text: object) -> bool:
-    """Whether ``text`` may name a mission or a loop: it becomes a folder and part of a branch."""
-    return (
-        isinstance(text, str)
-        and _ID.fullmatch(text) is not None
-        and ".." not in text
-        and not text.endswith((".", ".lock"))
-        and text.lower() != "latest"
-    )
-
-
-def gate_file(gate_id: str) -> str:
-    """The file of a gate's result: runs of other characters become one ``-``."""
-    return re.sub(r"[^A-Za-z0-9._]+", "-", gate_id) + ".json"
 
 
 class _Wire(BaseModel):

@@ -198,7 +198,7 @@ def _loop_call(run: RunDir, subject: str) -> str | None:
     from meshtui.core.calls import Call
     from meshtui.core.mesh.files import read_lines
     from meshtui.core.mesh.places import mission_places
-    from meshtui.core.models.mesh import is_mesh_id
+    from meshtui.core.models.mesh_names import is_mesh_id
 
     try:
         if Call.attach(run, subject).about() is not None:
