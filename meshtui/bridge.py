@@ -17,7 +17,7 @@ from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Detail, LaneView
-from meshtui.core.watch import Watcher
+from meshtui.core.watch import FIRST_FILES, Watcher
 from meshtui.inspector import Inspector
 from meshtui.messages import MissionsRunning, ModeChanged, RunnerChanged, Told, ViewChanged
 from meshtui.receipts import mission_outcome, outcome_text
@@ -87,6 +87,21 @@ class Engine(Protocol):
     def missions(self) -> MissionOperations: ...
 
 
+class Glanced:
+    """A reader whose first view was read already."""
+
+    def __init__(self, reader: Reader, view: LaneView) -> None:
+        self._reader = reader
+        self._view: LaneView | None = view
+
+    def refresh(self, *, budget: int = 500) -> LaneView:
+        view, self._view = self._view, None
+        return view if view is not None else self._reader.refresh(budget=budget)
+
+    def detail(self, key: str) -> Detail | None:
+        return self._reader.detail(key)
+
+
 class LaneEngine:
     """The real engine, for one run directory.
 
@@ -106,8 +121,23 @@ class LaneEngine:
         self._runner_options = dict(runner_options or {})
         self._detach_arguments = tuple(detach_arguments)
         self._clock = clock if clock is not None else SystemClock()
+        self._glanced: Reader | None = None
+
+    def glance(self) -> LaneView | None:
+        """A first view, read before there is a screen, so that the first frame has it; ``None`` if it fails."""
+        reader = self.reader()
+        try:
+            view = reader.refresh(budget=FIRST_FILES)
+        except (MeshtuiError, OSError):
+            # The watcher meets the same and tells.
+            return None
+        self._glanced = Glanced(reader, view)
+        return view
 
     def reader(self) -> Reader:
+        if self._glanced is not None:
+            reader, self._glanced = self._glanced, None
+            return reader
         from meshtui.core.overview import RunDirReader
 
         return RunDirReader(self._run_dir, clock=self._clock)

@@ -49,6 +49,6 @@ def run_console(
 
     where = RunDir(run_dir)
     engine = LaneEngine(where, runner_options=runner_options, detach_arguments=detach_arguments)
-    app = MeshtuiApp(where, engine=engine, read_only=read_only, work=work)
+    app = MeshtuiApp(where, engine=engine, view=engine.glance(), read_only=read_only, work=work)
     code = app.run()
     return app.return_code or code or 0
