@@ -555,7 +555,7 @@ class Runner:
 
     def _housekeep(self, attempt: Attempt | None = None) -> None:
         """Answer requests and keep ``loop.json`` true."""
-        if self._status_due:
+        if self._status_due and attempt is not None:
             self._write_status()
         if self._handing_over:
             raise _HandOver
