@@ -16,7 +16,11 @@ from meshtui.core.errors import MeshtuiError
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the contract's code."""
-    sys.exit(run(arguments))
+    from meshtui.cli.output import settle_streams
+
+    code = run(arguments)
+    settle_streams()
+    sys.exit(code)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

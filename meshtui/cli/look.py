@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from meshtui.cli.options import existing, json_option, run_dir_option
-from meshtui.cli.output import plain, print_json, print_line
+from meshtui.cli.output import flush, plain, print_json, print_line
 from meshtui.core.clock import SystemClock, iso
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.run_dir import RunDir
@@ -119,6 +119,8 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
                 last = item.seq
         if not follow:
             return
+        # A pipe would keep it until there is more.
+        flush()
         time.sleep(FOLLOW_SECONDS)
         follower.refresh()
 

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, TextIO
 
 from meshtui.core import strict_json
 
@@ -70,6 +70,20 @@ def flush() -> None:
 
 def lose_stdout() -> None:
     """Throw away what is printed from now on, and what is still waiting to be written."""
+    _lose(sys.stdout)
+
+
+def settle_streams() -> None:
+    """Write what still waits, or throw it away: at its end Python would fail on what cannot be written."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            _lose(stream)
+
+
+def _lose(stream: TextIO) -> None:
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    os.dup2(nowhere, sys.stdout.fileno())
+    os.dup2(nowhere, stream.fileno())
     os.close(nowhere)

@@ -148,8 +148,9 @@ class TestSignals:
         process = start(
             "lane", "--run-dir", "run", "--run", "sleep 600", "--json", cwd=here, start_new_session=True
         )  # fmt: skip
-        active = here / "run" / "loop" / "active"
-        wait_until(lambda: any('"call"' in path.read_text() for path in active.glob("[0-9]*.json")))
+        # Only once it leads its session is the call out of the terminal's reach.
+        calls = here / "run" / "calls"
+        wait_until(lambda: any(path.stat().st_size for path in calls.glob("*/process.json")))
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=30)
         assert (process.returncode, err) == (130, b"")
