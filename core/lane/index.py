@@ -57,10 +57,21 @@ _HEAD = f'{{"schema":"{SCHEMA}","dirty":'.encode()
 _FIELDS = tuple(item.name for item in fields(IndexState) if item.name != "dirty")
 
 
-def read_state(paths: LanePaths) -> IndexState | None:
+class Memory:
+    """What an object that uses the index again and again knows of the file: its bytes and what they say."""
+
+    def __init__(self) -> None:
+        self.raw = b""
+        self.value: dict[str, Any] = {}
+
+
+def read_state(paths: LanePaths, memory: Memory | None = None) -> IndexState | None:
     """The saved state, ``None`` if there is none or it is damaged."""
     try:
         raw = storage.read_bytes(f"{paths.ids}/state.json", limit=1 << 16)
+        if memory is not None and raw == memory.raw:
+            known = memory.value
+            return IndexState(**{**known, "mtimes": dict(known["mtimes"]), "counts": dict(known["counts"])})
         value = json.loads(raw)
         # Written in place, it may be half old and half new and still be JSON.
         whole = value["check"] == zlib.crc32(raw[raw.index(b"{", 1) : raw.rindex(b"}")])
@@ -175,8 +186,9 @@ def is_result_name(name: str) -> bool:
 class Index:
     """The index while the queue's lock is held: ``load``, ask, ``begin``, change, ``save``."""
 
-    def __init__(self, paths: LanePaths) -> None:
+    def __init__(self, paths: LanePaths, memory: Memory | None = None) -> None:
         self._paths = paths
+        self._memory = memory if memory is not None else Memory()
         self.state = IndexState()
         self._saved = False
         """Whether the file holds this state, but for the mark of a change under way."""
@@ -187,7 +199,7 @@ class Index:
 
     def load(self) -> bool:
         """Read the state and look again at every folder that somebody else changed; whether there was any."""
-        state = read_state(self._paths)
+        state = read_state(self._paths, self._memory)
         times = folder_times(self._paths)
         sequence = self._sequence_in_file()
         if state is None or state.boot != boot_id():
@@ -230,15 +242,15 @@ class Index:
         self._write()
 
     def _write(self) -> None:
-        body = strict_json.dumps({name: getattr(self.state, name) for name in _FIELDS})
-        content = body.encode("utf-8", "replace")
+        value = {name: getattr(self.state, name) for name in _FIELDS}
+        content = strict_json.dumps(value).encode("utf-8", "replace")
         dirty = b"true " if self.state.dirty else b"false"
         check = b"%d" % zlib.crc32(content)
-        storage.write_in_place(
-            f"{self._paths.ids}/state.json",
-            b"".join((_HEAD, dirty, b',"check":', check, b',"state":', content, b"}\n")),
-        )
+        raw = b"".join((_HEAD, dirty, b',"check":', check, b',"state":', content, b"}\n"))
+        storage.write_in_place(f"{self._paths.ids}/state.json", raw)
         self._saved = True
+        if not self.state.dirty:
+            self._memory.raw, self._memory.value = raw, value
 
     def _sequence_in_file(self) -> int | None:
         try:

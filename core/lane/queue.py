@@ -18,7 +18,7 @@ from meshtui.core import storage, strict_json
 from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, NotFound, StorageError
 from meshtui.core.lane import dirlock
-from meshtui.core.lane.index import Index, list_records
+from meshtui.core.lane.index import Index, Memory, list_records
 from meshtui.core.models.envelope import kind_of
 from meshtui.core.models.names import RecordName, folded, safe_id, safe_of
 from meshtui.core.models.record import Record, load_record
@@ -48,6 +48,7 @@ class Queue:
         self._clock = clock
         self._patience = LOCK_SECONDS if patience is None else patience
         self._made = False
+        self._memory = Memory()
         self.depth = 0
         """How many were pending when this object last let go of the queue."""
 
@@ -72,7 +73,7 @@ class Queue:
                 )
             try:
                 self._settle_batches()
-                index = Index(self.paths)
+                index = Index(self.paths, self._memory)
                 stale = index.load()
                 if changing:
                     index.begin()
@@ -158,9 +159,7 @@ class Queue:
     def _append(self, index: Index, records: list[Record]) -> list[Placed]:
         """Write ``records``, which carry sequences already, to the end of ``pending/``."""
         before = index.state.counts.get("pending", 0)
-        storage.write_in_place(
-            self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
-        )
+        storage.write_in_place(self.paths.sequence, b'{"sequence":%d}\n' % index.state.sequence)
         if len(records) == 1:
             self._write_one(f"{self.paths.pending}/{records[0].name}", records[0])
         else:
@@ -335,9 +334,7 @@ class Queue:
         placed = []
         for folder, record in records:
             index.state.sequence += 1
-            storage.write_in_place(
-                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
-            )
+            storage.write_in_place(self.paths.sequence, b'{"sequence":%d}\n' % index.state.sequence)
             name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             moved = self.shift_locked(index, record, folder, "pending", name=name)
             depth = index.state.counts["pending"]
@@ -438,9 +435,7 @@ class Queue:
             record.put_back()
             storage.write_atomic(path, record.as_bytes())
             index.state.sequence += 1
-            storage.write_in_place(
-                self.paths.sequence, strict_json.dump_bytes({"sequence": index.state.sequence})
-            )
+            storage.write_in_place(self.paths.sequence, b'{"sequence":%d}\n' % index.state.sequence)
             new_name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             storage.move(path, self.paths.pending / new_name)
             storage.remove_file(self.paths.quarantine / f"{name}.reason.json")
