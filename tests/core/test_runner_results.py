@@ -178,7 +178,7 @@ class TestOutput:
         # A fast machine writes the default limit's worth before the deadline.
         outcome = box.run(config=lane_config(max_output_mb=1e6), engine=command("timeout 20 yes"))
         assert outcome.state == "parked"
-        assert SystemClock().monotonic() - began < 18
+        assert SystemClock().monotonic() - began < 36, "two attempts of 20 s each were waited for"
 
     def test_bytes_that_are_no_text(self, box: LaneBox) -> None:
         box.enqueue("one")
