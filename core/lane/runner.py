@@ -12,7 +12,7 @@ from meshtui.core.calls import Call, EndReason, Waker
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
-from meshtui.core.lane import control
+from meshtui.core.lane import control, rearrange
 from meshtui.core.lane.activity import Activity
 from meshtui.core.lane.control import Request
 from meshtui.core.lane.index import list_records
@@ -582,6 +582,9 @@ class Runner:
                 value = self._extend(request, attempt)
             elif request.request == "message":
                 value = self._message(request)
+            elif request.request in rearrange.REQUESTS:
+                value = rearrange.serve(self._files, request.request, request.subject, request.data)
+                self._relist()
             else:
                 raise InvalidInput(f"this runner does not know the request {request.request!r}")
         except StorageError:
