@@ -64,6 +64,31 @@ def requeued(receipt: Any) -> Said:
     return f"{receipt.envelope_id} is queued again as number {receipt.position:,}", "information"
 
 
+def several(receipt: Any, verb: str) -> Said:
+    """What was done with several, and what was not, with the first reason."""
+    text = f"{verb}: {count(len(receipt.done), 'envelope')}"
+    if receipt.done:
+        text += f" ({names(receipt.done)})"
+    if receipt.refused:
+        first = receipt.refused[0]
+        return f"{text}; not {names([one.envelope_id for one in receipt.refused])}: {first.error}", "warning"
+    return text, "information"
+
+
+def headed(receipt: Any) -> Said:
+    """What runs next."""
+    verb = "is" if len(receipt.moved) == 1 else "are"
+    return f"{names(receipt.moved)} {verb} at the head of {receipt.queue_depth:,} pending", "information"
+
+
+def edited(receipt: Any) -> Said:
+    """An envelope was changed."""
+    text = f"{receipt.envelope_id} is changed, number {receipt.position:,} of {receipt.queue_depth:,} pending"
+    if receipt.warnings:
+        return f"{text}; {'; '.join(receipt.warnings)}", "warning"
+    return text, "information"
+
+
 def answered(receipt: Any) -> Said:
     """What was parked goes on, or is given up."""
     if receipt.action == "drop":
