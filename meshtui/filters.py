@@ -188,7 +188,10 @@ def _text(one: Field, compare: str, value: str) -> Test:
 
 
 def _choice(one: Field, compare: str, value: str) -> Test:
-    known = ", ".join(one.values)
+    first: dict[str, str] = {}
+    for word, item in one.values.items():
+        first.setdefault(item, word)
+    known = ", ".join(first.values())
     if compare not in (":", "="):
         raise _Wrong(f"{one.name} is a word: {one.name}:{value or next(iter(one.values))}")
     if not value:

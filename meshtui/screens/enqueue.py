@@ -125,7 +125,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         self._fill_form()
         if self.editing is not None:
             self.touched = True
-            self.query_one("#field-id", Input).disabled = True
+            name = self.query_one("#field-id", Input)
+            name.disabled, name.placeholder = True, clean(self.editing)
         self._check()
         self.query_one("#field-prompt", TextArea).focus()
         if is_handoff_phase(self.envelope):

@@ -23,6 +23,7 @@ from meshtui.messages import (
     Told,
     ViewChanged,
 )
+from meshtui.palette import Places
 from meshtui.screens.actions import LaneActions
 from meshtui.screens.loops import LoopsSide
 from meshtui.status import SECTION_MARKS
@@ -50,6 +51,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
     AUTO_FOCUS = "#table"
+    COMMANDS = {Places}  # noqa: RUF012
 
     def __init__(self, view: LaneView | None = None, *, read_only: bool = False) -> None:
         super().__init__()
@@ -153,6 +155,10 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             labels["requeue"], labels["withdraw"] = "repair", "drop"
         if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
             labels["resume_mission"] = "start"
+        if situation.marked:
+            for action in ("withdraw", "requeue", "head", "restore", "answer", "kill_loop"):
+                label = labels.get(action, BY_ACTION[action].label)
+                labels[action] = f"{label} {number(situation.marked)}"
         self.query_one(KeyBar).show(situation, labels)
 
     def _runner_alive(self) -> bool:
@@ -196,8 +202,8 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         """What an emptied list says: where the filter finds something."""
         text = clean(self.query_one(QueueTable).filter.text)
         found = [f"{section} {number(many)}" for section in SECTIONS if (many := self.matching(section))]
-        where = f"n goes to: {', '.join(found)}; " if found else ""
-        return f"Nothing here matches {text}; {where}esc drops the filter."
+        where = f"n goes to {', '.join(found)}; " if found else ""
+        return f"Nothing here matches {text}.\n{where}esc drops the filter"
 
     def tick(self) -> None:
         """Let times go on; lines whose text is the same are not drawn."""

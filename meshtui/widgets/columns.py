@@ -318,7 +318,8 @@ class Layout:
                         "key" if arrow else "muted",
                     )
                 )
-            title = column.title + (arrow if inside else "")
+            roomy = cell_len(column.title) + 2 <= width
+            title = column.title + ((" " if roomy else "") + arrow if inside else "")
             spans.append((fit(title, width, right=column.right), "key" if sorted_by else "muted"))
         return tuple(spans)
 

@@ -389,20 +389,21 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
             on = None if index != self._cursor else "cursor" if self.has_focus else "cursor-blur"
             mark = (MARKED.glyph, MARKED.look) if row.key in self.marks else (" ", "text")
             return (mark, *line), on
-        if not self.rows and y <= 2:
+        if not self.rows and y <= 3:
             return (self._empty(y, width), None)
         return (), None
 
     def _empty(self, y: int, width: int) -> Line:
-        if y == 1:
-            return ()
-        text = self._empty_hint
+        text = self._empty_hint or self.hint()
         if self.filter:
             text = (
                 self.nothing_matches
-                or f"Nothing here matches {clean(self.filter.text)}; esc drops the filter."
+                or f"Nothing here matches {clean(self.filter.text)}.\nesc drops the filter"
             )
-        return ((" " + cut_end(text or self.hint(), width - 2), "muted"),)
+        lines = text.split("\n")
+        if not 2 <= y < 2 + len(lines):
+            return ()
+        return ((" " + cut_end(lines[y - 2], width - 2), "muted"),)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         height = self.scrollable_content_region.height
