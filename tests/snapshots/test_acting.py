@@ -67,7 +67,7 @@ async def test_read_only_is_seen(size: tuple[int, int], tmp_path: Path) -> None:
     compare(f"act-read-only-{size[0]}x{size[1]}", svg, tmp_path)
 
 
-@pytest.mark.parametrize("theme", ["meshtui-light", "monochrome"])
+@pytest.mark.parametrize("theme", ["meshtui-light", "no-color"])
 async def test_marks_and_filter_in_other_colours(theme: str, tmp_path: Path) -> None:
     keys = (*MARKS, *FILTER)
     svg = await draw(lane(12, attention=2), keys, (80, 24), theme=theme)
