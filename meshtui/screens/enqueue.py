@@ -92,7 +92,7 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
                 else "Enqueue an envelope"
             )
             how = "^s saves" if edits else "^s adds"
-            dialog.border_subtitle = Content(f"{how} · f2 form or JSON · f3 copies the command · esc leaves")
+            dialog.border_subtitle = Content(f"{how} · f2 JSON · f3 copies command · esc leaves")
             yield TabLine(id="tabs")
             with VerticalScroll(id="form", can_focus=False):
                 with Vertical(classes="field -area"):

@@ -42,6 +42,16 @@ from meshtui.widgets.table import QueueTable
 from meshtui.widgets.tabs import TabLine, TabSpec
 
 ALARMING = ("failed", "stalled", "quarantined")
+ON_MARKS: dict[str, tuple[str, ...]] = {
+    "pending": ("withdraw", "head"),
+    "done": ("requeue",),
+    "failed": ("requeue",),
+    "stalled": ("answer",),
+    "withdrawn": ("restore", "requeue"),
+    "quarantined": ("requeue", "withdraw"),
+    "loops": ("kill_loop",),
+}
+"""What is done with all marks of a list."""
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
@@ -156,7 +166,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
             labels["resume_mission"] = "start"
         if situation.marked:
-            for action in ("withdraw", "requeue", "head", "restore", "answer", "kill_loop"):
+            for action in ON_MARKS.get("loops" if self.side == "loops" else self.section, ()):
                 label = labels.get(action, BY_ACTION[action].label)
                 labels[action] = f"{label} {number(situation.marked)}"
         self.query_one(KeyBar).show(situation, labels)

@@ -78,7 +78,9 @@ class FilterBar(Vertical):
 
     def _says(self, made: Filter) -> tuple[str, bool]:
         if made.problems:
-            return "▲ " + "; ".join(made.problems), True
+            # The last one is being typed.
+            more = len(made.problems) - 1
+            return f"▲ {made.problems[-1]}" + (f" · {more} more" if more else ""), True
         if made.hint is not None:
             return made.hint, False
         if self.field.has_focus and not made.text:
