@@ -326,7 +326,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("filter", "slash", "filter", "Show only rows that match what you type: words, status:failed, age>10m, -not",
             group="List", title="Filter the list", bar=10),
     Command("match(1)", "n", "next match", "The next row that the filter means, in this list or the next", group="List",
-            refusal=_when_filtering, filtered=True),
+            refusal=_when_filtering, filtered=True, bar=9),
     Command("match(-1)", "N", "match before", "The row before that the filter means", group="List",
             refusal=_when_filtering, filtered=True),
     Command("sort", "S", "sort", "Sort by the next column; again turns it round, at last the list's own order", scope="table",
