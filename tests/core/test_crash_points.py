@@ -567,7 +567,7 @@ def _cli(run_dir: RunDir, *arguments: str) -> list[str]:
         (
             "enqueue",
             ("enqueue", "--prompt", "p", "--id", "new", "--engine", "command"),
-            ("fsync", "rename", "pwrite64", "mkdir", "link", "unlink", "rmdir"),
+            ("fsync", "rename", "renameat2", "pwrite64", "mkdir"),
         ),
         ("restore", ("restore",), ("rename",)),
         ("head", ("head", "p2"), ("rename", "fsync", "pwrite64")),
