@@ -9,6 +9,7 @@ from meshtui.filters import QUEUE
 from meshtui.widgets.arranging import Order
 from meshtui.widgets.columns import EMPTY, Layout
 from meshtui.widgets.listing import ListTable
+from meshtui.widgets.paint import titles_of
 
 
 class QueueTable(ListTable[Row]):
@@ -70,7 +71,7 @@ class QueueTable(ListTable[Row]):
         known = self._layout
         if known is not None and known[:3] == (width, self.section, digits):
             return known[3]
-        layout = Layout.of(self.section, width, len(self._source))
+        layout = Layout.of(self.section, width, len(self._source), titles_of(self, self.section))
         self._layout = (width, self.section, digits, layout)
         return layout
 

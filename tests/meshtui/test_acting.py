@@ -19,6 +19,7 @@ from meshtui.screens.confirm import Confirm, Several
 from meshtui.screens.copying import CopyMenu
 from meshtui.screens.enqueue import EnqueueForm
 from meshtui.screens.lane import LaneScreen
+from meshtui.widgets.detail import PARTS as RECORD_PARTS
 from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.journal import JournalLine
 from meshtui.widgets.loops import LoopTable
@@ -33,6 +34,10 @@ def listed(it: Console) -> list[str]:
     return [row.envelope_id for row in it.lane.query_one(QueueTable).rows]
 
 
+def marked(it: Console) -> list[str]:
+    return [row.envelope_id for row in it.lane.query_one(QueueTable).marked]
+
+
 def says(it: Console) -> str:
     return str(it.lane.filter_bar.query_one(".says", Static).content)
 
@@ -40,8 +45,9 @@ def says(it: Console) -> str:
 def in_section(view: LaneView, section: Section, count: int) -> LaneView:
     """``view`` with its first ``count`` pending records in another list."""
     rows = tuple(replace(row, section=section, key=f"x-{row.key}") for row in view.pending[:count])
-    counts = replace(view.counts, **{section: count})
-    return replace(view, **{section: rows}, counts=counts)
+    many: dict[str, Any] = {section: count}
+    moved: dict[str, Any] = {section: rows}
+    return replace(view, counts=replace(view.counts, **many), **moved)
 
 
 # -- filter ------------------------------------------------------------------------------------------------
@@ -226,18 +232,17 @@ async def test_loops_are_sorted_within_their_mission() -> None:
 async def test_marks_belong_to_records() -> None:
     view = lane(12)
     async with console(view) as it:
-        table = it.lane.query_one(QueueTable)
         await it.press("space", "j", "space")
-        assert [row.envelope_id for row in table.marked] == ["US-015-plan", "US-015-tests"]
+        assert marked(it) == ["US-015-plan", "US-015-tests"]
         assert "Queue · 2 marked" in it.text()
         assert it.text().count("▌") == 2
         await it.show(replace(view, pending=(*pending(2, start=1), *view.pending[1:])))
-        assert [row.envelope_id for row in table.marked] == ["US-015-tests"]
+        assert marked(it) == ["US-015-tests"]
         assert "Queue · 1 marked" in it.text()
         await it.press("l", "h")
-        assert len(table.marked) == 1
+        assert len(marked(it)) == 1
         await it.press("escape")
-        assert table.marked == ()
+        assert marked(it) == []
         assert "marked" not in it.text()
 
 
@@ -245,22 +250,22 @@ async def test_star_marks_what_is_shown_or_nothing() -> None:
     async with console(lane(12)) as it:
         table = it.lane.query_one(QueueTable)
         await it.press("space", "slash", *"tests", "enter", "asterisk")
-        assert len(table.marked) == 3
+        assert len(marked(it)) == 3
         assert table.hidden_marks == 1
         await it.press("w")
         assert "1 marked one is hidden by the filter" in " ".join(it.text().replace("│", "").split())
         await it.press("n", "asterisk")
-        assert len(table.marked) == 1
+        assert len(marked(it)) == 1
         await it.press("escape", "asterisk")
-        assert len(table.marked) == 12
+        assert len(marked(it)) == 12
         await it.press("asterisk")
-        assert table.marked == ()
+        assert marked(it) == []
 
 
 async def test_a_click_with_ctrl_marks() -> None:
     async with console(lane(6)) as it:
         await it.pilot.click(QueueTable, offset=(5, 3), control=True)
-        assert [row.envelope_id for row in it.lane.query_one(QueueTable).marked] == ["US-015-tests"]
+        assert marked(it) == ["US-015-tests"]
 
 
 Prepare = Callable[[], LaneView]
@@ -629,7 +634,7 @@ async def test_every_envelope_loop_and_file_is_reached_by_name() -> None:
         assert it.lane.loop.loop_id == "loop-auth"
         assert it.lane.pane.part == "proof"
         await choose(it, "stdout.log done-3")
-        assert it.lane.side == "queue"
+        assert it.lane.pane.PARTS == RECORD_PARTS
         assert it.lane.pane.part == "output"
         assert await hits(it, "nothing like it") == []
         await it.press("colon", *"US-014")
