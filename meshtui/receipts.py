@@ -15,7 +15,7 @@ def names(ids: Sequence[str]) -> str:
     if not ids:
         return "none"
     shown = ", ".join(ids[:_NAMED])
-    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED} more"
+    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED:,} more"
 
 
 def count(number: int, noun: str) -> str:

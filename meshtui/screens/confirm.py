@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
@@ -16,7 +17,7 @@ from textual.widgets import Button, Static
 from meshtui.text import clean, cut_middle
 from meshtui.theme import MODALS
 
-LONGEST = 300
+LONGEST = 180
 """Cells of a command line that are shown; all of it is copied."""
 
 
@@ -76,7 +77,10 @@ class Question(ModalScreen[str]):
 
 def _shown(command: str) -> Content:
     """A command line, cut where it names very many."""
-    return Content.assemble(("$ ", "$quiet"), (cut_middle(clean(command), LONGEST), "$quiet"))
+    text = clean(command)
+    if cell_len(text) > LONGEST:
+        return Content.styled(f"$ {cut_middle(text, LONGEST)} (c copies all of it)", "$quiet")
+    return Content.styled(f"$ {text}", "$quiet")
 
 
 class Confirm(Question):

@@ -201,7 +201,10 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
 
     def matching(self, section: Section) -> int:
         """How many rows of a list the filter means."""
-        made, view = self.query_one(QueueTable).filter, self.view
+        table, view = self.query_one(QueueTable), self.view
+        made = table.filter
+        if section == table.section:
+            return len(table.rows)
         rows = view.rows(section) if view is not None else ()
         known = self._matching.get(section)
         if known is None or known[0] is not made or known[1] is not rows:
