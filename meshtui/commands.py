@@ -90,6 +90,8 @@ def _when_missions(now: Situation) -> str | None:
 
 
 def _when_loop_alive(now: Situation) -> str | None:
+    if now.marked:
+        return None
     if now.loop is None:
         return "Select a loop to kill it"
     return f"{now.loop.loop_id} has ended already" if now.loop.ended else None
@@ -359,6 +361,10 @@ def bindings(scope: Scope) -> list[Binding]:
     return [command.binding for command in COMMANDS if command.scope == scope]
 
 
+SURE, PLACE = 2000, 1000
+"""How much better than a likeness an action is that has the words, and a place that has."""
+
+
 class LaneCommands(Provider):
     """The palette's entries for a lane: what can be done now."""
 
@@ -379,9 +385,11 @@ class LaneCommands(Provider):
             yield DiscoveryHit(command.title or "", run, help=command.tooltip)
 
     async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
+        matcher, typed = self.matcher(query), query.casefold()
         for command, run in self._offers():
             title = command.title or ""
             score = matcher.match(title)
             if score > 0:
+                # What contains what was typed comes before places, and those before a likeness.
+                score += SURE if typed in title.casefold() else 0
                 yield Hit(score, matcher.highlight(title), run, help=command.tooltip)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
+from meshtui.commands import PLACE
 from meshtui.core.view import SECTIONS, LaneView, Row
 from meshtui.status import loop_mark, row_mark
 from meshtui.text import clean, number
@@ -122,11 +123,11 @@ def _means(word: str, names: tuple[str, ...]) -> bool:
 def score(named: Named, words: list[str]) -> float:
     """How well a name that holds all ``words`` fits: whole and early is best."""
     if not words:
-        return 0.5
+        return PLACE + 0.5
     name = named.searched
     first = name.find(words[0])
     begins = first == 0 or not name[first - 1].isalnum()
-    return 0.5 + 0.3 * begins + 0.2 * min(1.0, len(words[0]) / max(1, len(named.name)))
+    return PLACE + 0.5 + 0.3 * begins + 0.2 * min(1.0, len(words[0]) / max(1, len(named.name)))
 
 
 class Places(Provider):

@@ -54,6 +54,8 @@ class LaneActions(Acting):
 
         def open_details(self) -> None: ...
 
+        def _share_room(self) -> None: ...
+
         def focus_list(self) -> None: ...
 
     @property
@@ -325,6 +327,7 @@ class LaneActions(Acting):
     def action_filter(self) -> None:
         self.focus_list()
         self.filter_bar.open()
+        self.call_after_refresh(self._share_room)
 
     def action_match(self, by: int) -> None:
         """Go to the next row that the filter means; after the last one of a list to the next list's."""

@@ -361,6 +361,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         self.query_one("#sections", TabLine).show(self._tabs(), self.section)
         marked = f" · {number(len(table.marks))} marked" if table.marks else ""
         self.query_one("#queue").border_title = f"Queue{marked}"
+        self._share_room()
         self._draw_titles()
         for bar in self.query(FilterBar):
             bar.draw()

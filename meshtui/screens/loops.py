@@ -144,7 +144,9 @@ class LoopsSide(MissionActions):
         if table is None:
             return
         shared = panel.display and self.query_one("#queue").display and room
-        panel.styles.height = min(len(table.rows) + FRAME, max(room // 2, 6)) if shared else "1fr"
+        # A filter leaves fewer rows for a while: the lists below do not jump for that.
+        lines = len(table.all_rows) + FRAME + (2 if self.query_one("#loop-filter").display else 0)
+        panel.styles.height = min(lines, max(room // 2, 6)) if shared else "1fr"
 
     def _draw_titles(self) -> None:
         table, view = self.loop_table, self.view

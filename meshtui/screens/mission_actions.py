@@ -108,7 +108,8 @@ class MissionActions(_Base):
         waiting = [loop.loop_id for loop in alive if loop.status != "running"]
         parts = []
         if running:
-            parts.append(f"{receipts.names(running)} will be ended now: the work of their phases is lost.")
+            phases = "its phase" if len(running) == 1 else "their phases"
+            parts.append(f"{receipts.names(running)} will be ended now: the work of {phases} is lost.")
         if waiting:
             parts.append(f"{receipts.names(waiting)} will not start.")
         if len(alive) < len(loops):

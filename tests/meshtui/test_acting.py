@@ -253,7 +253,8 @@ async def test_star_marks_what_is_shown_or_nothing() -> None:
         assert len(marked(it)) == 3
         assert table.hidden_marks == 1
         await it.press("w")
-        assert "1 marked one is hidden by the filter" in " ".join(it.text().replace("│", "").split())
+        assert isinstance(it.app.screen, Confirm)
+        assert "1 marked one is hidden by the filter" in it.app.screen.loss
         await it.press("n", "asterisk")
         assert len(marked(it)) == 1
         await it.press("escape", "asterisk")
@@ -335,7 +336,8 @@ async def test_quarantined_ones_are_repaired_or_dropped_together() -> None:
         await it.press("y")
         await it.until(lambda: [call[0] for call in engine.calls] == ["repair", "repair"])
         await it.press("w")
-        assert "leaves the lane for good" in " ".join(it.text().replace("│", "").split())
+        assert isinstance(it.app.screen, Confirm)
+        assert "leaves the lane for good" in it.app.screen.loss
         await it.press("y")
         await it.until(lambda: [call[0] for call in engine.calls[2:]] == ["drop-file", "drop-file"])
 
@@ -346,10 +348,10 @@ async def test_loops_are_killed_together() -> None:
         it.lane.look_at("loops")
         it.lane.focus_list()
         await it.press("asterisk", "x")
-        shown = " ".join(it.text().replace("│", "").split())
+        assert isinstance(it.app.screen, Confirm)
         alive = [loop for loop in mission().loops if not loop.ended]
-        assert f"Kill {len(alive)} loop" in shown
-        assert "ended already" in shown
+        assert it.app.screen.question == f"Kill {len(alive)} loops?"
+        assert "ended already" in it.app.screen.loss
         await it.press("y")
         await it.until(lambda: len(engine.the_missions.calls) == len(alive))
         assert engine.the_missions.calls == [("kill", "m7", loop.loop_id) for loop in alive]
