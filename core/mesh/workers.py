@@ -6,14 +6,11 @@ import os
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-from meshtui.core import storage
 from meshtui.core.calls import (
     Call,
-    CallRole,
     CallSpec,
     OutputFollower,
     new_call_id,
@@ -22,9 +19,9 @@ from meshtui.core.calls import (
 )
 from meshtui.core.calls.call import EndReason
 from meshtui.core.clock import from_iso, iso
-from meshtui.core.engines.base import Engine, EngineRequest, Outcome, OutputReader, Role, Usage
+from meshtui.core.engines.base import EngineRequest, Outcome, OutputReader, Role, Usage
 from meshtui.core.engines.limits import hold_until
-from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, StorageError
+from meshtui.core.errors import LeaseLost, MeshtuiError, StorageError
 from meshtui.core.lane.activity import Activity
 from meshtui.core.mesh.context import (
     Checkpoints,
@@ -35,10 +32,10 @@ from meshtui.core.mesh.context import (
     MissionContext,
     Progress,
 )
-from meshtui.core.mesh.files import append_line, sha256_of
-from meshtui.core.mesh.paths import relative
-from meshtui.core.models.mesh import Evidence, Node
-from meshtui.core.run_dir import RunDir
+from meshtui.core.mesh.files import append_line
+from meshtui.core.mesh.meter import Meter
+from meshtui.core.mesh.tasks import Finished, Task, end_together
+from meshtui.core.models.mesh import Node
 
 STDERR_TAIL = 64 << 10
 STEP_SECONDS = 0.02
@@ -47,53 +44,6 @@ MOST_LOST = 2
 CARRIED_OUT = ("deadline", "output", "limit")
 """Ends that stay true after a restart; after the others the worker runs again."""
 GATE = "gate"
-WARN_AT = 0.8
-"""The share of a token or cost budget from which the journal warns."""
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One worker to run."""
-
-    slot: str
-    """Which worker of the phase: ``maker-1``, ``checker-2``, ``gate-tests``."""
-    role: CallRole
-    cwd: Path
-    prompt: str = ""
-    engine: Engine | None = None
-    """``None`` for a gate."""
-    argv: tuple[str, ...] = ()
-    """A gate's command."""
-    session_id: str | None = None
-    model: str | None = None
-    effort: str | None = None
-    environment: Mapping[str, str] = field(default_factory=dict)
-    """Added to the environment of the loop."""
-    timeout_seconds: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """How a worker ended."""
-
-    slot: str
-    call_id: str
-    code: int | None
-    ending: str | None
-    """Why meshtui ended it, if it did."""
-    outcome: Outcome | None
-    """What the engine made of it; ``None`` for a gate and for one that was ended."""
-    duration_ms: int
-    left_running: tuple[str, ...]
-    argv: tuple[str, ...]
-    session_id: str | None
-
-    @property
-    def ok(self) -> bool:
-        """Whether it ended by itself and well."""
-        if self.ending is not None:
-            return False
-        return self.code == 0 if self.outcome is None else self.outcome.status == "done"
 
 
 @dataclass(slots=True)
@@ -120,36 +70,7 @@ class Crew:
         self._node = node
         self._progress = progress
         self._checkpoints = checkpoints
-
-    # -- wall time ----------------------------------------------------------------------------------
-
-    def clock_in(self) -> None:
-        """Begin to count wall time; what passed without a runner counts only while a call lived."""
-        progress, now = self._progress, self._context.clock.now_ms()
-        if progress.wall_recorded_at and progress.calls:
-            ends = []
-            for call_id in progress.calls.values():
-                call = self._attach(call_id)
-                if call is None or call.state() == "lost":
-                    continue
-                done = call.exit()
-                ends.append(done.ended_at_ms if done is not None else now)
-                call.close()
-            if ends:
-                progress.used.wall_ms += max(0, min(now, max(ends)) - progress.wall_recorded_at)
-        progress.wall_recorded_at = now
-
-    def clock(self) -> int:
-        """Bring the used wall time up to date and return it; ms."""
-        now = self._context.clock.now_ms()
-        self._progress.used.wall_ms += max(0, now - self._progress.wall_recorded_at)
-        self._progress.wall_recorded_at = now
-        return self._progress.used.wall_ms
-
-    @property
-    def left_ms(self) -> int:
-        """Wall time that is left."""
-        return self._node.budget.max_wall_ms - self.clock()
+        self.meter = Meter(context, node, progress)
 
     # -- running ------------------------------------------------------------------------------------
 
@@ -239,7 +160,7 @@ class Crew:
     def takes_over(self, slot: str) -> bool:
         """Whether the checkpoint names a call for ``slot`` that lives or whose end counts."""
         call_id = self._progress.calls.get(slot)
-        call = self._attach(call_id) if call_id is not None else None
+        call = self.meter.attach(call_id) if call_id is not None else None
         return call is not None and self._counts(call)
 
     @staticmethod
@@ -251,8 +172,7 @@ class Crew:
 
     def _check(self, running: list[_Running]) -> None:
         self._context.signals.check(self._node.loop_id)
-        if self.left_ms <= 0:
-            raise LoopBlocked(f"budget: wall time of {self._node.budget.max_wall_ms / 1000:g} s is used up")
+        self.meter.check_wall()
 
     def _begin(self, task: Task) -> _Running | None:
         adopted = self._adopt(task)
@@ -267,15 +187,9 @@ class Crew:
             self._context.slots.give_back()
             raise
 
-    def _attach(self, call_id: str) -> Call | None:
-        try:
-            return Call.attach(self._context.run_dir, call_id, clock=self._context.clock)
-        except InvalidInput:
-            return None
-
     def _adopt(self, task: Task) -> _Running | None:
         call_id = self._progress.calls.get(task.slot)
-        call = self._attach(call_id) if call_id is not None else None
+        call = self.meter.attach(call_id) if call_id is not None else None
         if call is None:
             return None
         if not self._counts(call):
@@ -299,11 +213,11 @@ class Crew:
         environment = self._environment(task, call_id)
         argv, prompt = task.argv, task.prompt.encode("utf-8", "replace")
         if task.engine is not None:
-            self._count_model_call()
+            self.meter.count_model_call()
             launch = task.engine.launch(self._request(task, environment))
             argv, prompt = launch.argv, launch.prompt_bytes
             environment = {**environment, **launch.env_extra}
-        limit = self.left_ms
+        limit = self.meter.left_ms
         if task.timeout_seconds is not None:
             limit = min(limit, round(task.timeout_seconds * 1000))
         deadline = now + limit
@@ -359,12 +273,6 @@ class Crew:
             if task.session_id is not None
             else None,
         )
-
-    def _count_model_call(self) -> None:
-        used, most = self._progress.used, self._node.budget.max_model_calls
-        if used.model_calls >= most:
-            raise LoopBlocked(f"budget: {used.model_calls} of {most} model calls are used")
-        used.model_calls += 1
 
     def _environment(self, task: Task, call_id: str) -> dict[str, str]:
         environment = scrubbed_environment(os.environ)
@@ -428,7 +336,7 @@ class Crew:
         outcome: Outcome | None = None
         if item.reader is not None and reason is None and code is not None:
             outcome = item.reader.outcome(code, read_tail(item.call.stderr, STDERR_TAIL))
-            self._count_usage(item.call.call_id, outcome)
+            self.meter.count_usage(item.call.call_id, outcome)
             if outcome.session_usage is not None and item.task.role == "maker":
                 self._progress.session_usage[item.task.slot] = outcome.session_usage.as_json()
         ended_ms = done.ended_at_ms if done is not None else self._context.clock.now_ms()
@@ -447,38 +355,6 @@ class Crew:
             argv=item.argv,
             session_id=item.task.session_id,
         )
-
-    def _count_usage(self, call_id: str, outcome: Outcome) -> None:
-        usage, used = outcome.usage, self._progress.used
-        if usage is None or call_id in self._progress.counted:
-            return
-        self._progress.counted.append(call_id)
-        near = self._near_cap()
-        tokens = [value for value in (usage.input_tokens, usage.output_tokens) if value is not None]
-        if tokens:
-            used.tokens = (used.tokens or 0) + sum(tokens)
-        if usage.cost_usd is not None:
-            used.cost_usd = (used.cost_usd or 0.0) + usage.cost_usd
-        if self._near_cap() and not near:
-            self._context.note(
-                "budget_warning", self._node.loop_id, tokens=used.tokens, cost_usd=used.cost_usd
-            )
-
-    def _near_cap(self) -> bool:
-        """Whether four fifths of the tokens or of the money are used."""
-        used, budget = self._progress.used, self._node.budget
-        near = (used.tokens or 0) >= WARN_AT * budget.max_tokens_estimate
-        if budget.max_cost_usd is not None:
-            near = near or (used.cost_usd or 0.0) >= WARN_AT * budget.max_cost_usd
-        return near
-
-    def check_usage(self) -> None:
-        """Raise :class:`LoopBlocked` when the engines report more tokens or cost than the budget has."""
-        used, budget = self._progress.used, self._node.budget
-        if used.tokens is not None and used.tokens > budget.max_tokens_estimate:
-            raise LoopBlocked(f"budget: {used.tokens} of {budget.max_tokens_estimate} tokens are used")
-        if budget.max_cost_usd is not None and (used.cost_usd or 0.0) > budget.max_cost_usd:
-            raise LoopBlocked(f"budget: ${used.cost_usd:.2f} of ${budget.max_cost_usd:.2f} are used")
 
     def _end_all(self, running: list[_Running], why: Exception) -> None:
         reason: EndReason = "killed"
@@ -517,42 +393,3 @@ class Crew:
         }
         with self._context.files_lock:
             append_line(self._context.paths.handles, line)
-
-
-def worker_evidence(run_dir: RunDir, done: Finished, claim: str, *, artifact: Path | None = None) -> Evidence:
-    """What a claim about an ended worker rests on; its log is synced first."""
-    call = Call.attach(run_dir, done.call_id)
-    if call.stdout.exists():
-        storage.sync_file(call.stdout)
-    more = {}
-    if artifact is not None:
-        more = {"artifact": relative(run_dir, artifact), "artifact_sha256": sha256_of(artifact)}
-    return Evidence(
-        claim=claim,
-        call=done.call_id,
-        command=" ".join(done.argv)[:500],
-        exit_code=done.code,
-        duration_ms=done.duration_ms,
-        log=relative(run_dir, call.stdout),
-        sha256=sha256_of(call.stdout),
-        **more,
-    )
-
-
-def end_together(calls: Sequence[Call], reason: EndReason) -> list[str]:
-    """End several calls at the same time; what would not end."""
-    survivors: list[str] = []
-    lock = threading.Lock()
-
-    def end(call: Call) -> None:
-        left = call.end(reason, "runner").survivors
-        swept = [name for name in call.sweep() if name.endswith("still running")]
-        with lock:
-            survivors.extend([*left, *swept])
-
-    threads = [threading.Thread(target=end, args=(call,), name="meshtui-end") for call in calls]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return survivors
