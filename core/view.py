@@ -121,6 +121,7 @@ class Exit:
         "approve",
         "reject",
         "proof",
+        "kill",
     ]
     """What the console does for it."""
 
@@ -152,9 +153,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A phase that waits for an engine's usage limit to pass."""
+    """A phase, or a worker of a loop, that waits for an engine's usage limit to pass."""
 
     envelope_id: str
+    """Of a worker its slot."""
     engine: str
     until: int | None
     since: int | None

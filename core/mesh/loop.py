@@ -109,6 +109,7 @@ class LoopRuntime:
         self._progress.phase = phase
         self._progress.calls.clear()
         self._progress.counted.clear()
+        self._progress.held.clear()
         self._checkpoints.save(self._progress, boundary=True, at_once=False)
         self._set_state("running", phase)
         self._context.signals.check(self._node.loop_id)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from meshtui.core.calls import Call
-from meshtui.core.engines.base import Outcome
+from meshtui.core.engines.base import Metered, Usage, usage_so_far
 from meshtui.core.errors import InvalidInput
-from meshtui.core.mesh.context import LoopBlocked, MissionContext, Progress
+from meshtui.core.mesh.context import LoopBlocked, MissionContext, Progress, Spent
 from meshtui.core.models.mesh import Node
 
 WARN_AT = 0.8
-"""The share of a token or cost budget from which the journal warns."""
+"""The share of a token or cost budget from which the operator is warned."""
+COST = "max_cost_usd"
 
 
 class Meter:
@@ -71,35 +74,55 @@ class Meter:
             raise LoopBlocked(f"budget: {used.model_calls} of {most} model calls are used")
         used.model_calls += 1
 
-    def count_usage(self, call_id: str, outcome: Outcome) -> None:
-        """Add what a call reports, once for each call."""
-        usage, used = outcome.usage, self._progress.used
+    def count_usage(self, call_id: str, usage: Usage | None) -> None:
+        """Add what a call used, once for each call."""
         if usage is None or call_id in self._progress.counted:
             return
         self._progress.counted.append(call_id)
-        near = self._near_cap()
-        tokens = [value for value in (usage.input_tokens, usage.output_tokens) if value is not None]
-        if tokens:
-            used.tokens = (used.tokens or 0) + sum(tokens)
-        if usage.cost_usd is not None:
-            used.cost_usd = (used.cost_usd or 0.0) + usage.cost_usd
-        if self._near_cap() and not near:
-            self._context.note(
-                "budget_warning", self._node.loop_id, tokens=used.tokens, cost_usd=used.cost_usd
-            )
+        used = self._progress.used
+        total = Usage.from_json(used.as_json()) or Usage()
+        for name, value in total.plus(usage).as_json().items():
+            setattr(used, name, value)
+        if usage != Usage(cost_usd=usage.cost_usd):
+            used.tokens = (used.tokens or 0) + usage.tokens
+        self.warn(())
 
-    def _near_cap(self) -> bool:
-        """Whether four fifths of the tokens or of the money are used."""
+    def warn(self, readers: Iterable[object]) -> bool:
+        """Warn once when four fifths of a cap are used, what runs included; whether it did just now."""
+        caps = self._caps(readers)
+        cap, amount, most = max(caps, key=lambda one: one[1] / one[2])
+        if self._progress.warned is not None or amount < WARN_AT * most:
+            return False
+        self._progress.warned = Spent(cap=cap, used=amount, max=most)
+        self._context.note("budget_warning", self._node.loop_id, cap=cap, used=amount, max=most)
+        return True
+
+    def check_usage(self, readers: Iterable[object] = ()) -> None:
+        """Raise :class:`LoopBlocked` when a token or cost cap is reached, what ``readers`` tell included.
+
+        Programs that have said what they used in all do not raise it while they run: they are at their end.
+        """
+        readers = list(readers)
+        if readers and all(not isinstance(one, Metered) or one.settled for one in readers):
+            return
+        for cap, amount, most in self._caps(readers):
+            if amount >= most:
+                told = (
+                    f"${amount:.2f} of ${most:.2f}" if cap == COST else f"{amount:.0f} of {most:.0f} tokens"
+                )
+                raise LoopBlocked(f"budget: {told} are used ({cap})")
+
+    def cost_left(self) -> float | None:
+        """What may still be spent; ``None`` where there is no cap on it."""
+        most = self._node.budget.max_cost_usd
+        return None if most is None else max(0.0, most - (self._progress.used.cost_usd or 0.0))
+
+    def _caps(self, readers: Iterable[object]) -> list[tuple[str, float, float]]:
         used, budget = self._progress.used, self._node.budget
-        near = (used.tokens or 0) >= WARN_AT * budget.max_tokens_estimate
+        running = [usage for one in readers if (usage := usage_so_far(one)) is not None]
+        tokens = (used.tokens or 0) + sum(one.tokens for one in running)
+        caps: list[tuple[str, float, float]] = [("max_tokens_estimate", tokens, budget.max_tokens_estimate)]
         if budget.max_cost_usd is not None:
-            near = near or (used.cost_usd or 0.0) >= WARN_AT * budget.max_cost_usd
-        return near
-
-    def check_usage(self) -> None:
-        """Raise :class:`LoopBlocked` when the engines report more tokens or cost than the budget has."""
-        used, budget = self._progress.used, self._node.budget
-        if used.tokens is not None and used.tokens > budget.max_tokens_estimate:
-            raise LoopBlocked(f"budget: {used.tokens} of {budget.max_tokens_estimate} tokens are used")
-        if budget.max_cost_usd is not None and (used.cost_usd or 0.0) > budget.max_cost_usd:
-            raise LoopBlocked(f"budget: ${used.cost_usd:.2f} of ${budget.max_cost_usd:.2f} are used")
+            cost = (used.cost_usd or 0.0) + sum(one.cost_usd or 0.0 for one in running)
+            caps.append((COST, cost, budget.max_cost_usd))
+        return caps

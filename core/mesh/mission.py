@@ -265,6 +265,10 @@ class MissionRunner:
         progress.passed, progress.failed, progress.skipped, progress.gate_blockers = [], [], [], []
         progress.evidence, progress.violations, progress.survivors, progress.rivals = [], [], [], []
         progress.makers_used = progress.checkers_used = 0
+        progress.warned = None
+        for held in progress.held.values():
+            # The limit stands as it did; the working copy begins anew.
+            held.kept = False
         checkpoints.save(progress)
 
     def _statuses(self) -> dict[str, Status]:

@@ -19,12 +19,14 @@ from meshtui.core.calls import (
 )
 from meshtui.core.calls.call import EndReason
 from meshtui.core.clock import from_iso, iso
-from meshtui.core.engines.base import EngineRequest, Outcome, OutputReader, Role, Usage
+from meshtui.core.engines.base import EngineRequest, Outcome, OutputReader, Role, Usage, usage_so_far
 from meshtui.core.engines.limits import hold_until
+from meshtui.core.engines.registry import AGENTS
 from meshtui.core.errors import LeaseLost, MeshtuiError, StorageError
 from meshtui.core.lane.activity import Activity
 from meshtui.core.mesh.context import (
     Checkpoints,
+    HeldWorker,
     LoopBlocked,
     LoopHandedOver,
     LoopKilled,
@@ -84,15 +86,18 @@ class Crew:
         running: list[_Running] = []
         done: dict[str, Finished] = {}
         lost: dict[str, int] = {}
-        held: dict[str, tuple[int, int]] = {}
+        waiting = [self._held_before(task) for task in waiting]
         try:
             while waiting or running:
                 now = self._context.clock.now_ms()
-                ready = [task for task in waiting if held.get(task.slot, (0, 0))[0] <= now]
+                ready = [task for task in waiting if self._held_until(task) <= now]
                 if not ready and not running:
                     # A usage limit is no fault of the loop: the wait for it is not its time.
                     self._progress.wall_recorded_at = now
                 self._check(running)
+                if self.meter.warn(item.reader for item in running):
+                    self._checkpoints.save(self._progress)
+                self.meter.check_usage([item.reader for item in running if item.reader is not None])
                 most = self._node.budget.max_subagents
                 while ready and len(running) < most and (started := self._begin(ready[0])) is not None:
                     waiting.remove(ready.pop(0))
@@ -108,9 +113,9 @@ class Crew:
                             lost[slot] = lost.get(slot, 0) + 1
                             waiting.insert(0, item.task)
                         elif self._is_limited(finished):
-                            held[slot], again = self._hold(item.task, finished, held.get(slot, (0, 0))[1] + 1)
-                            waiting.insert(0, again)
+                            waiting.insert(0, self._hold(item.task, finished))
                         else:
+                            self._progress.held.pop(slot, None)
                             done[slot] = finished
                     else:
                         self._watch(item)
@@ -132,17 +137,41 @@ class Crew:
         limited = finished.outcome is not None and finished.outcome.status == "limit"
         return limited and self._context.config.lane.on_limit == "hold"
 
-    def _hold(self, task: Task, finished: Finished, holds: int) -> tuple[tuple[int, int], Task]:
-        """Hold a worker that ran into a usage limit: until when, how often so far, and how it goes on.
+    def _held_until(self, task: Task) -> int:
+        """Until when a worker is held, in ms; 0 if nothing holds it."""
+        held = self._progress.held.get(task.slot)
+        if held is None or task.engine is None or held.engine != task.engine.name:
+            return 0
+        return 0 if task.slot in self._progress.calls else held.until_ms
+
+    def _held_before(self, task: Task) -> Task:
+        """A task as it goes on where an earlier runner held it: a maker in its session."""
+        if task.role == "maker" and task.session_id is None and self._held_until(task):
+            return replace(task, session_id=self._progress.sessions.get(task.slot))
+        return task
+
+    def _hold(self, task: Task, finished: Finished) -> Task:
+        """Hold a worker that ran into a usage limit, durably; how it goes on.
 
         A maker goes on in its session; a checker or arbiter has to be fresh and starts over.
         """
-        outcome = finished.outcome
-        assert outcome is not None
-        until, known = hold_until(outcome.reset_at_ms, self._context.clock.now_ms(), holds)
+        outcome, engine = finished.outcome, task.engine
+        assert outcome is not None and engine is not None
+        now = self._context.clock.now_ms()
+        before = self._progress.held.get(task.slot)
+        holds = before.holds + 1 if before is not None else 1
+        until, known = hold_until(outcome.reset_at_ms, now, holds)
         session = (outcome.session_id or task.session_id) if task.role == "maker" else None
         if session is not None:
             self._progress.sessions[task.slot] = session
+        self._progress.held[task.slot] = HeldWorker(
+            engine=engine.name,
+            until_ms=until,
+            since_ms=before.since_ms if before is not None else now,
+            holds=holds,
+            known=known,
+            error=outcome.error or "",
+        )
         self._progress.calls.pop(task.slot, None)
         self._progress.used.model_calls = max(0, self._progress.used.model_calls - 1)
         self._checkpoints.save(self._progress)
@@ -150,16 +179,20 @@ class Crew:
             "worker_held",
             self._node.loop_id,
             worker=task.slot,
+            engine=engine.name,
             until=iso(until),
             reset_known=known,
             holds=holds,
             error=outcome.error,
         )
-        return (until, holds), replace(task, session_id=session)
+        return replace(task, session_id=session)
 
     def takes_over(self, slot: str) -> bool:
-        """Whether the checkpoint names a call for ``slot`` that lives or whose end counts."""
+        """Whether the checkpoint names a call for ``slot`` that lives or whose end counts, or one that is held."""
         call_id = self._progress.calls.get(slot)
+        held = self._progress.held.get(slot)
+        if call_id is None and held is not None and held.kept:
+            return True
         call = self.meter.attach(call_id) if call_id is not None else None
         return call is not None and self._counts(call)
 
@@ -217,6 +250,8 @@ class Crew:
             launch = task.engine.launch(self._request(task, environment))
             argv, prompt = launch.argv, launch.prompt_bytes
             environment = {**environment, **launch.env_extra}
+            if launch.notice is not None:
+                self._context.note("engine_notice", self._node.loop_id, worker=task.slot, text=launch.notice)
         limit = self.meter.left_ms
         if task.timeout_seconds is not None:
             limit = min(limit, round(task.timeout_seconds * 1000))
@@ -246,7 +281,7 @@ class Crew:
     ) -> _Running:
         reader = task.engine.reader(self._request(task, {})) if task.engine is not None else None
 
-        def say(kind: str, text: str) -> None:
+        def say(kind: str, text: str, usage: Usage | None) -> None:
             self._context.note(
                 "worker_activity",
                 self._node.loop_id,
@@ -254,10 +289,12 @@ class Crew:
                 kind=kind,
                 text=text,
                 call=call.call_id,
+                usage=usage.as_json() if usage is not None else None,
             )
 
         out = OutputFollower(call.stdout)
-        return _Running(task, call, reader, out, deadline, started, argv, Activity(say))
+        activity = Activity(say, agent=task.engine is not None and task.engine.name in AGENTS)
+        return _Running(task, call, reader, out, deadline, started, argv, activity)
 
     def _request(self, task: Task, environment: Mapping[str, str]) -> EngineRequest:
         roles: dict[str, Role] = {"maker": "maker", "checker": "checker", "arbiter": "arbiter"}
@@ -272,6 +309,7 @@ class Crew:
             session_usage=Usage.from_json(self._progress.session_usage.get(task.slot))
             if task.session_id is not None
             else None,
+            max_cost_usd=self.meter.cost_left(),
         )
 
     def _environment(self, task: Task, call_id: str) -> dict[str, str]:
@@ -320,7 +358,7 @@ class Crew:
     def _drain(self, item: _Running) -> None:
         while chunk := item.out.read():
             if item.reader is not None:
-                item.activity.saw(item.reader.feed(chunk))
+                item.activity.saw(item.reader.feed(chunk), usage_so_far(item.reader))
 
     def _end_of(self, item: _Running) -> Finished:
         if item.ender is not None:
@@ -336,9 +374,9 @@ class Crew:
         outcome: Outcome | None = None
         if item.reader is not None and reason is None and code is not None:
             outcome = item.reader.outcome(code, read_tail(item.call.stderr, STDERR_TAIL))
-            self.meter.count_usage(item.call.call_id, outcome)
             if outcome.session_usage is not None and item.task.role == "maker":
                 self._progress.session_usage[item.task.slot] = outcome.session_usage.as_json()
+        self.meter.count_usage(item.call.call_id, outcome.usage if outcome else usage_so_far(item.reader))
         ended_ms = done.ended_at_ms if done is not None else self._context.clock.now_ms()
         if left:
             self._context.note("call_left_running", self._node.loop_id, call=item.call.call_id, ended=left)
@@ -372,6 +410,8 @@ class Crew:
                 item.ender.join()
         survivors = end_together([item.call for item in running], reason)
         for item in running:
+            self._drain(item)
+            self.meter.count_usage(item.call.call_id, usage_so_far(item.reader))
             item.out.close()
             self._context.slots.give_back()
             self._progress.calls.pop(item.task.slot, None)

@@ -248,7 +248,7 @@ class LaneActions(_Base):
         if way.action == "log":
             self._show_log(item)
             return
-        if way.action in ("resume", "approve", "reject") and not self.situation.read_only:
+        if way.action in ("resume", "approve", "reject", "kill") and not self.situation.read_only:
             self.take_mission_exit(item, way)
             return
         if self.situation.read_only:
