@@ -156,7 +156,8 @@ class Crew:
         A maker goes on in its session; a checker or arbiter has to be fresh and starts over.
         """
         outcome, engine = finished.outcome, task.engine
-        assert outcome is not None and engine is not None
+        assert outcome is not None
+        assert engine is not None
         now = self._context.clock.now_ms()
         before = self._progress.held.get(task.slot)
         holds = before.holds + 1 if before is not None else 1
