@@ -19,7 +19,7 @@ from meshtui.core.mesh.places import mission_places
 from meshtui.core.mesh.runlog import RunLog, read_run_log
 from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import Attention, AttentionKind, Exit, Held, RunnerView, Spent
+from meshtui.core.view import Attention, AttentionKind, Doing, Exit, Held, RunnerView, Spent
 
 BAD = ("blocked", "failed", "cancelled")
 SURVIVOR = "still running: "
@@ -48,6 +48,10 @@ class LoopRow:
     checkers: int = 0
     active_workers: tuple[str, ...] = ()
     """The worker slots at work, e.g. ``maker-1``."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Those slots with their calls."""
+    doing: tuple[Doing, ...] = ()
+    """What its agents do, as far as they say so."""
     held: tuple[Held, ...] = ()
     """Workers that wait for a usage limit to pass."""
     spent: Spent | None = None
@@ -121,6 +125,15 @@ class MissionView:
     def done(self) -> int:
         """How many loops are complete."""
         return sum(1 for loop in self.loops if loop.status == "completed")
+
+    @property
+    def used(self) -> tuple[int | None, float | None]:
+        """Tokens and cost of all its loops, as far as they were reported."""
+        tokens = [loop.budget_used.get("tokens") for loop in self.loops]
+        costs = [loop.budget_used.get("cost_usd") for loop in self.loops]
+        known = [one for one in tokens if isinstance(one, int)]
+        paid = [one for one in costs if isinstance(one, (int, float))]
+        return sum(known) if known else None, sum(paid) if paid else None
 
     @property
     def state(self) -> str:
@@ -250,6 +263,7 @@ class MissionReader:
         )
         acting = _dict(state.get("acting_on"))
         calls = _dict(checkpoint.get("calls")) if status == "running" else {}
+        alive = tuple(sorted((slot, str(call)) for slot, call in calls.items() if self._lives(call)))
         return LoopRow(
             mission_id=self.paths.mission_id,
             loop_id=loop_id,
@@ -267,7 +281,8 @@ class MissionReader:
             dependencies=_texts(node.get("dependencies")),
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
-            active_workers=tuple(sorted(slot for slot, call in calls.items() if self._lives(call))),
+            active_workers=tuple(slot for slot, _ in alive),
+            calls=alive,
             held=() if ended else _held(progress, _dict(checkpoint.get("calls"))),
             spent=None if ended else _spent(progress),
             workers_used=_workers(progress, proof),

@@ -377,11 +377,13 @@ class Crew:
             outcome = item.reader.outcome(code, read_tail(item.call.stderr, STDERR_TAIL))
             if outcome.session_usage is not None and item.task.role == "maker":
                 self._progress.session_usage[item.task.slot] = outcome.session_usage.as_json()
-        self.meter.count_usage(item.call.call_id, outcome.usage if outcome else usage_so_far(item.reader))
+        usage = outcome.usage if outcome else usage_so_far(item.reader)
+        self.meter.count_usage(item.call.call_id, usage)
         ended_ms = done.ended_at_ms if done is not None else self._context.clock.now_ms()
         if left:
             self._context.note("call_left_running", self._node.loop_id, call=item.call.call_id, ended=left)
-        self._handle(item.task, item.call.call_id, "ended", code=code, reason=reason)
+        figures = usage.as_json() if usage is not None else None
+        self._handle(item.task, item.call.call_id, "ended", code=code, reason=reason, usage=figures)
         item.call.close()
         return Finished(
             slot=item.task.slot,

@@ -39,7 +39,9 @@ class ExtendForm(ModalScreen[float]):
             dialog.border_title = Content(f"More time for {clean(self.row.title)}")
             dialog.border_subtitle = Content("esc leaves it")
             due = self.row.deadline_at
-            text = f"Its deadline is {moment(due)}." if due is not None else "It has no deadline that is known."
+            text = (
+                f"Its deadline is {moment(due)}." if due is not None else "It has no deadline that is known."
+            )
             yield Static(Content(f"{text} A retry will get the longer time, too."), classes="text")
             with Horizontal(classes="field"):
                 yield Static("minutes", classes="label")
@@ -101,7 +103,9 @@ class MessageForm(ModalScreen[str]):
             dialog.border_subtitle = Content("esc sends nothing")
             when = "when it ends" if row.section == "active" else "ahead of the queue"
             whose = f"story {clean(row.story_id)}" if row.story_id else "phases without a story"
-            yield Static(Content(f"It goes to the session of {whose} as its next phase, {when}."), classes="text")
+            yield Static(
+                Content(f"It goes to the session of {whose} as its next phase, {when}."), classes="text"
+            )
             with Horizontal(classes="field"):
                 yield Static("message", classes="label")
                 yield Input(placeholder="what it is to do", id="message", compact=True)
