@@ -19,6 +19,7 @@ from meshtui.core.engines.base import (
     Outcome,
     OutputReader,
     ReplyBuffer,
+    Usage,
     failure_text,
 )
 

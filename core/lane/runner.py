@@ -447,6 +447,9 @@ class Runner:
 
     def _settle_ended(self, attempt: Attempt, reason: str) -> None:
         """A phase that was ended has failed; as with any other that fails its session is kept."""
+        if reason == "output":
+            # Nobody wants to read the rest of a flood.
+            attempt.out.skip()
         usage = self._limits.take(attempt)
         outcome, _ = self._phases.outcome(attempt)
         self._phases.keep_session(attempt, outcome)

@@ -46,6 +46,8 @@ MOST_LOST = 2
 CARRIED_OUT = ("deadline", "output", "limit")
 """Ends that stay true after a restart; after the others the worker runs again."""
 GATE = "gate"
+DRAIN_BYTES = 4 << 20
+"""Output read at a time: one worker that floods must not keep the others' deadlines, or its own, away."""
 
 
 @dataclass(slots=True)
@@ -341,7 +343,7 @@ class Crew:
 
     def _watch(self, item: _Running) -> None:
         """Feed the reader and end a call that has written or taken too much."""
-        self._drain(item)
+        self._drain(item, DRAIN_BYTES)
         if item.ender is not None:
             return
         now = self._context.clock.now_ms()
@@ -356,8 +358,10 @@ class Crew:
             item.ender = threading.Thread(target=call.end, args=(reason, "runner"), name="meshtui-end")
             item.ender.start()
 
-    def _drain(self, item: _Running) -> None:
-        while chunk := item.out.read():
+    def _drain(self, item: _Running, limit: int | None = None) -> None:
+        """Feed the reader what is new, at most about ``limit`` bytes."""
+        began = item.out.offset
+        while (limit is None or item.out.offset - began < limit) and (chunk := item.out.read()):
             if item.reader is not None:
                 item.activity.saw(item.reader.feed(chunk), usage_so_far(item.reader))
 
@@ -366,10 +370,14 @@ class Crew:
             item.ender.join()
         left = item.call.sweep()
         self._context.slots.give_back()
+        ending = item.call.ending()
+        if ending is not None and ending.reason == "output":
+            # Nobody wants to read the rest of a flood.
+            item.out.skip()
         self._drain(item)
         item.activity.flush()
         item.out.close()
-        done, ending = item.call.exit(), item.call.ending()
+        done = item.call.exit()
         reason = ending.reason if ending is not None else ("lost" if done is None else None)
         code = done.code if done is not None else None
         outcome: Outcome | None = None
@@ -413,7 +421,7 @@ class Crew:
                 item.ender.join()
         survivors = end_together([item.call for item in running], reason)
         for item in running:
-            self._drain(item)
+            self._drain(item, 4 * DRAIN_BYTES)
             self.meter.count_usage(item.call.call_id, usage_so_far(item.reader))
             item.out.close()
             self._context.slots.give_back()

@@ -127,3 +127,15 @@ def test_another_engine_is_not_held(bench: Bench, tmp_path: Path) -> None:
     bench.commands("echo made >> a/one.txt")
     bench.plan(node("loop-a", "a/"))
     assert bench.run().state == "done", bench.proof()["blockers"]
+
+
+def test_a_worker_that_floods_is_ended(bench: Bench, tmp_path: Path) -> None:
+    line = '{"type":"assistant","message":{"id":"m","content":[{"type":"text","text":"' + "x" * 300 + '"}]}}'
+    agent(bench, tmp_path, claude_at_work((1, 1, "begins"), then=f"yes '{line}'"))
+    bench.config["lane"] = {"max_output_mb": 8}
+    bench.plan(loop("a/", max_iterations=1, max_tokens_estimate=10**12))
+    began = time.monotonic()
+    assert bench.run().state == "bad"
+    assert time.monotonic() - began < 40
+    (call,) = bench.calls("maker")
+    assert (read_json(call / "ending.json") or {})["reason"] == "output"

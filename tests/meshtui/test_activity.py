@@ -1,0 +1,82 @@
+"""What agents do now, live in the console: of a running phase, and of a running loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from meshtui.bridge import LaneEngine
+from meshtui.core.clock import SystemClock
+from meshtui.core.engines.claude import ClaudeEngine
+from meshtui.core.lane.doing import Activities
+from meshtui.core.models.config import EngineConfig
+from meshtui.core.view import Event, LaneView
+from tests.support.agent import StandIn, claude_at_work
+from tests.support.pilot import console
+from tests.support.runners import LaneBox
+from tests.support.views import NOW, lane
+
+
+def event(seq: int, text: str, *, call: str = "c-1", name: str = "phase_activity", **usage: float) -> Event:
+    return Event(
+        seq, NOW - 60_000 + seq, name, "a", {"kind": "tool", "text": text, "call": call, "usage": usage}
+    )
+
+
+def at_work(*events: Event) -> LaneView:
+    view = lane(3)
+    return replace(view, active=(replace(view.active[0], call_id="c-1"),), journal=events)
+
+
+def test_the_newest_sign_of_what_runs_is_kept_and_of_nothing_else() -> None:
+    activities = Activities()
+    view = activities.refresh(at_work(event(1, "old"), event(2, "other", call="c-2"), event(3, "new")))
+    (doing,) = view.active[0].doing
+    assert doing.text == "new"
+    assert doing.tokens is None
+    # It scrolled out of what is kept of the journal, and stands all the same.
+    view = activities.refresh(at_work(*(event(4 + n, "x", call="c-2") for n in range(400))))
+    assert view.active[0].doing == (doing,)
+    # Another call begins with nothing known, another journal as well.
+    other = replace(at_work(), active=(replace(view.active[0], call_id="c-9", doing=()),))
+    assert activities.refresh(other).active[0].doing == ()
+    assert activities._known == {}
+
+
+def test_usage_stands_beside_it() -> None:
+    said = event(
+        1, "Read a.py", input_tokens=900, cached_input_tokens=400, output_tokens=20, estimated_tokens=5
+    )
+    (doing,) = Activities().refresh(at_work(said)).active[0].doing
+    assert (doing.tokens, doing.estimated, doing.cost_usd) == (525, True, None)
+
+
+@pytest.fixture
+def box(tmp_path: Path) -> Iterator[LaneBox]:
+    made = LaneBox(tmp_path / "run")
+    yield made
+    made.close()
+
+
+async def test_a_running_phase_shows_it_live(box: LaneBox, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    work = claude_at_work((700, 20, "looks at the [tests]"), then=f"while [ ! -e {go} ]; do sleep 0.05; done")
+    agent = StandIn(tmp_path / "agent", work)
+    engine = ClaudeEngine(EngineConfig(program=str(agent.program)))
+    box.enqueue("a", deadline_seconds=200, story_id="s", phase="p")
+    thread = box.start(engine=engine)
+    box.active_call("a")
+    async with console(
+        engine=LaneEngine(box.run_dir), run_dir=box.root, size=(160, 40), clock=SystemClock()
+    ) as it:
+        await it.until_shown("looks at the [tests]")
+        await it.until_shown("720 tokens")
+        first = it.text().splitlines()[0]
+        assert "looks at the [tests]" in first
+        assert "720 tokens" in first
+        go.touch()
+        await it.until(lambda: "looks at" not in it.text().splitlines()[0])
+    thread.stop()
