@@ -13,8 +13,10 @@ from meshtui.core.clock import SystemClock
 from meshtui.core.engines.claude import ClaudeEngine
 from meshtui.core.lane.doing import Activities
 from meshtui.core.models.config import EngineConfig
-from meshtui.core.view import Event, LaneView
+from meshtui.core.view import Event, Held, LaneView
 from tests.support.agent import StandIn, claude_at_work
+from tests.support.engine import FakeEngine
+from tests.support.mission_screens import API, DOCS, ROOT, mission, only, with_missions
 from tests.support.pilot import console
 from tests.support.runners import LaneBox
 from tests.support.views import NOW, lane
@@ -80,3 +82,51 @@ async def test_a_running_phase_shows_it_live(box: LaneBox, tmp_path: Path) -> No
         go.touch()
         await it.until(lambda: "looks at" not in it.text().splitlines()[0])
     thread.stop()
+
+
+def worker(seq: int, slot: str, text: str, call: str, tokens: int) -> Event:
+    data = {"worker": slot, "kind": "tool", "text": text, "call": call, "usage": {"input_tokens": tokens}}
+    return Event(seq, NOW - 60_000 + seq, "worker_activity", "loop-api", data)
+
+
+MAKERS = replace(
+    API,
+    phase="maker",
+    active_workers=("maker-1", "maker-2"),
+    calls=(("maker-1", "c-1"), ("maker-2", "c-2")),
+    budget_used={**API.budget_used, "tokens": 4000, "cost_usd": 0.5},
+)
+
+
+async def test_the_workers_of_a_loop_show_it_live() -> None:
+    activities = Activities()
+    view = with_missions(LaneView(ROOT.parent, exists=False), mission(MAKERS, DOCS))
+    said = (worker(1, "maker-1", "Read [a].py", "c-1", 1200), worker(2, "maker-2", "make test", "c-2", 77))
+    async with console(activities.refresh(replace(view, journal=said)), size=(160, 50)) as it:
+        await it.until_shown("maker-1: Read [a].py")
+        assert "maker-2: make test" in it.text()
+        assert "1,200 tokens" in it.text()
+        # Of the loop, and of its mission.
+        assert "4,000 tokens, $0.50" in it.text()
+        assert "$0.50" in it.text()
+        more = (*said, worker(3, "maker-1", "Edit [a].py", "c-1", 1900))
+        await it.show(activities.refresh(replace(view, journal=more)))
+        await it.until_shown("maker-1: Edit [a].py")
+        assert "1,900 tokens" in it.text()
+        await it.show(activities.refresh(replace(only(mission(DOCS)), journal=more)))
+        await it.until(lambda: "maker-1:" not in it.text())
+
+
+async def test_a_held_worker_needs_somebody_and_its_loop_can_be_killed() -> None:
+    held = Held("maker-1", "claude", NOW + 3_600_000, NOW, True, "claude: usage limit: come back later")
+    view = only(mission(replace(MAKERS, active_workers=(), calls=(), held=(held,)), DOCS))
+    (item,) = [item for item in view.attention if item.kind == "limit"]
+    assert item.subject == "m7/loop-api"
+    engine = FakeEngine(view)
+    async with console(engine=engine, size=(120, 40)) as it:
+        await it.until_shown("maker-1 held until")
+        await it.press("1")
+        await it.until_shown("Kill loop-api?")
+        await it.press("y")
+        await it.until(lambda: engine.the_missions.calls)
+        assert engine.the_missions.calls == [("kill", "m7", "loop-api")]
