@@ -119,7 +119,7 @@ class Limits:
         """Why a call was ended, once what it used is counted; names the cap."""
         used = self._files.status.used
         if not self._capped:
-            return "budget: a cap of the lane was reached"
+            return "ended: budget"
         found = self._budget(used)
         money = found["cap"] == "max_cost_usd"
         amount, most = (

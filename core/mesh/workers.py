@@ -174,6 +174,7 @@ class Crew:
             holds=holds,
             known=known,
             error=outcome.error or "",
+            kept=task.role == "maker",
         )
         self._progress.calls.pop(task.slot, None)
         self._progress.used.model_calls = max(0, self._progress.used.model_calls - 1)
