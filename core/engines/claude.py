@@ -55,6 +55,8 @@ _TARGETS = (
     "prompt",
 )
 BUDGET_ENDED = "error_max_budget_usd"
+LEAST_USD = 0.000001
+"""Claude takes no cap of nothing; this one ends it with its first answer."""
 MOST_MESSAGES = 64
 """Messages of one stream that are counted apart: subagents speak in turn, each in pieces."""
 _SKIPPED = b'{"type":"user"'
@@ -113,7 +115,7 @@ class ClaudeEngine:
             argv += ["--effort", effort]
         if request.max_cost_usd is not None and "--max-budget-usd" not in settings.config.args:
             # Only claude itself knows prices: while a call runs, this is the one way to end it by cost.
-            argv += ["--max-budget-usd", f"{request.max_cost_usd:.6f}"]
+            argv += ["--max-budget-usd", f"{max(request.max_cost_usd, LEAST_USD):.6f}"]
         argv += settings.config.args
         return settings.launch(request, argv, session_id=session)
 

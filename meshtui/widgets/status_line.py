@@ -103,6 +103,9 @@ class StatusLine(Painted):
             used = used_text(doing.tokens, doing.cost_usd)
             if used:
                 parts.append((8, ((used, "muted"),)))
+        total = used_text(view.tokens, view.cost_usd)
+        if total and width >= DOING_WIDTH:
+            parts.append((10, (("used in all ", "muted"), (total, "text"))))
         counts = view.counts
         parts.append((5, (("done ", "muted"), (number(counts.done), "ok" if counts.done else "muted"))))
         parts.append(

@@ -98,6 +98,14 @@ MAKERS = replace(
 )
 
 
+async def test_what_the_lane_used_in_all_stands_where_there_is_room() -> None:
+    view = replace(lane(3), tokens=24_690, cost_usd=0.5)
+    async with console(view, size=(200, 50)) as it:
+        assert "used in all 24,690 tokens, $0.50" in it.text().splitlines()[0]
+    async with console(view, size=(80, 24)) as it:
+        assert "24,690" not in it.text()
+
+
 async def test_the_workers_of_a_loop_show_it_live() -> None:
     activities = Activities()
     view = with_missions(LaneView(ROOT.parent, exists=False), mission(MAKERS, DOCS))
