@@ -137,3 +137,15 @@ def test_nothing_is_ended_where_there_is_no_cap(box: LaneBox, tmp_path: Path, na
     box.run(engine=made)
     assert not box.events("budget_warning")
     assert "budget" not in str(box.result("a").get("error"))
+
+
+def test_the_next_runner_counts_what_an_adopted_call_used_before(box: LaneBox, tmp_path: Path) -> None:
+    _, claude = engine(tmp_path, "claude", claude_at_work((500, 20, "looks")))
+    box.enqueue("a", deadline_seconds=200)
+    thread = box.start(engine=claude)
+    wait_until(lambda: box.events("phase_activity"), 30, "a sign of what it does")
+    thread.runner.request_hand_over()
+    thread.join()
+    box.run(engine=claude, config=lane_config(max_tokens_estimate=400))
+    assert box.result("a")["error"].startswith("budget: 520 of 400 tokens are used")
+    assert box.status()["usage"] == {"input_tokens": 500, "output_tokens": 20}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from meshtui.core.clock import SystemClock, from_iso
-from meshtui.core.mesh.files import read_json
+from meshtui.core.mesh.files import read_json, read_lines
 from meshtui.core.overview import RunDirReader
 from meshtui.core.snapshot import take_snapshot
 from tests.core.mesh.test_agent_missions import APPROVED, SESSION, agent
@@ -139,3 +139,24 @@ def test_a_worker_that_floods_is_ended(bench: Bench, tmp_path: Path) -> None:
     assert time.monotonic() - began < 40
     (call,) = bench.calls("maker")
     assert (read_json(call / "ending.json") or {})["reason"] == "output"
+
+
+def test_what_a_worker_does_and_used_is_read_while_it_runs(bench: Bench, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    wait = f"echo made >> a/one.txt; while [ ! -e {go} ]; do sleep 0.02; done"
+    agent(bench, tmp_path, claude_at_work((850, 1, "looks"), then=wait), claude_says(APPROVED))
+    bench.plan(loop("a/"))
+    running = bench.start()
+    reader = RunDirReader(bench.run_dir)
+
+    def doing() -> Any:
+        return [one for mission in reader.refresh().missions for row in mission.loops for one in row.doing]
+
+    until(doing)
+    (one,) = doing()
+    assert (one.worker, one.kind, one.text, one.tokens) == ("maker-1", "text", "looks", 851)
+    go.touch()
+    running.outcome()
+    assert doing() == []
+    ended = [line for line in read_lines(bench.paths.handles) if line["event"] == "ended"]
+    assert ended[0]["usage"] == {"input_tokens": 850, "output_tokens": 1}
