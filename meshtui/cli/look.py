@@ -225,9 +225,7 @@ def _earlier_call(run: RunDir, subject: str) -> str | None:
     from meshtui.core.lane.rows import read_object
     from meshtui.core.mesh.files import read_lines
 
-    stalled = [
-        line.get("call") for line in read_lines(run.lane.stalls) if line.get("envelope_id") == subject
-    ]
+    stalled = [line.get("call") for line in read_lines(run.lane.stalls) if line.get("envelope_id") == subject]
     result = run.lane.result(subject)
     stamps = [
         path.name.removeprefix(f"{result.stem}.").removesuffix(".json")
