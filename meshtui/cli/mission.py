@@ -14,7 +14,7 @@ from typing import Any
 
 import click
 
-from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.options import existing, has_terminal, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, print_text, warn
 from meshtui.core.clock import SystemClock
 from meshtui.core.errors import InvalidInput, NotFound
@@ -147,6 +147,8 @@ def run(
 
     name = options.get("mission_id")
     if subject == "-":
+        if sys.stdin is None:
+            raise InvalidInput("standard input is closed: give the request as a word, or pipe it in")
         subject, is_request = sys.stdin.buffer.read(MAX_REQUEST).decode("utf-8", "replace"), True
     missions = missions_in(RunDir(run_dir.absolute())) if run_dir.is_dir() else []
     if is_request and name is not None and name in missions:
@@ -223,7 +225,7 @@ def _run(
     if made.repo is None:
         raise InvalidInput(f"the plan of {paths.mission_id} names no repository: another tool runs it")
     loaded = configuration(where, Path(made.repo))
-    require_trust(loaded, ask=_ask if sys.stdin.isatty() and not as_json else None, allow=trust)
+    require_trust(loaded, ask=_ask if has_terminal() and not as_json else None, allow=trust)
     runner = open_mission(
         where, paths, loaded, engine_factory(loaded.config), engine=engine, max_active=max_active
     )
@@ -399,7 +401,7 @@ def discard(run_dir: Path, as_json: bool, yes: bool, mission: str) -> None:
         for line in found.lost:
             print_line(f"lost: {line}")
     if not yes:
-        if as_json or not sys.stdin.isatty():
+        if as_json or not has_terminal():
             raise InvalidInput(
                 f"{len(found.branches)} branches and {len(found.worktrees)} worktrees would go, {len(found.lost)} things be lost; say --yes to do it"
             )
