@@ -26,7 +26,7 @@ from meshtui.core.mesh.context import (
     WorkerSlots,
 )
 from meshtui.core.mesh.counts import loop_cap
-from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
+from meshtui.core.mesh.files import load_plan, load_state, read_json, write_json, write_state
 from meshtui.core.mesh.integration import IntegrationRuntime
 from meshtui.core.mesh.ledger import OwnerLedger, concurrency_budget
 from meshtui.core.mesh.loop import LoopRuntime, new_state
@@ -185,14 +185,15 @@ class MissionRunner:
         return end_together(calls, "killed")
 
     def _state_of(self, context: MissionContext, node: Node) -> LoopState:
-        """A loop's state; a damaged file is kept aside and the loop counts as interrupted."""
+        """A loop's state; a damaged file is kept aside and told again from proof and checkpoint."""
         paths = self.paths.loop(node.loop_id)
-        try:
-            found = read_state(paths)
-        except InvalidInput as error:
-            aside = storage.set_aside(paths.state, self._clock.now_ms())
-            context.note("state_damaged", node.loop_id, message=f"{error}; kept as {aside.name}")
-            found = new_state(context, node, "queued")
+        found, problem = load_state(paths)
+        if problem is not None and found is not None:
+            self._lease.verify()
+            if paths.state.exists():
+                problem += f"; kept as {storage.set_aside(paths.state, self._clock.now_ms()).name}"
+            context.note("state_damaged", node.loop_id, message=problem)
+            write_state(paths, found, self._clock, durable=True)
         return found or new_state(context, node, "planned")
 
     def _context(self, plan: Plan) -> MissionContext:

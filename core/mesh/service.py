@@ -287,7 +287,7 @@ def answer_mission(
             proof["status"], proof["blockers"] = state.status, state.blockers
             proof["handoff"] = {**(proof.get("handoff") or {}), "required": False}
         write_json(proof_path, proof)
-        write_state(paths.loop(name), state, clock)
+        write_state(paths.loop(name), state, clock, durable=True)
         Journal(run_dir, clock).append(
             "handoff_answered",
             f"{paths.mission_id}/{name}",

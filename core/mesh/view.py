@@ -16,6 +16,7 @@ from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places
+from meshtui.core.mesh.rebuild import rebuilt_state
 from meshtui.core.mesh.runlog import RunLog, read_run_log
 from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
@@ -230,9 +231,12 @@ class MissionReader:
         files = self._loops.get(loop_id)
         if files is None:
             files = self._loops[loop_id] = (_File(paths.state), _File(paths.checkpoint), _File(paths.proof))
-        state = files[0].refresh() or {}
         checkpoint = files[1].refresh() or {}
         proof = files[2].refresh() or {}
+        state = files[0].refresh()
+        if state is None or not isinstance(state.get("status"), str):
+            # Cut off by a power cut, as a rule.
+            state = rebuilt_state(proof, checkpoint)
         status = str(state.get("status") or "planned")
         ended = status in ENDED
         log = self._log(loop_id)

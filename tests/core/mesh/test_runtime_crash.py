@@ -213,18 +213,6 @@ def test_a_damaged_checkpoint_is_kept_aside(tmp_path: Path) -> None:
     assert bench.mismatches() == []
 
 
-def test_a_damaged_state_is_kept_aside(tmp_path: Path) -> None:
-    bench = bench_of(tmp_path, slow="maker")
-    running = bench.start()
-    until(lambda: (tmp_path / "log").exists())
-    running.runner.request_hand_over()
-    running.outcome()
-    bench.paths.loop("loop-a").state.write_bytes(b"{")
-    (tmp_path / "go").touch()
-    assert bench.run().state == "done"
-    check_done(bench)
-
-
 def test_wall_time_without_a_runner_counts_only_while_a_call_lives(tmp_path: Path) -> None:
     bench = bench_of(tmp_path, slow="maker")
     running = bench.start()
