@@ -9,6 +9,7 @@ from typing import Any
 from meshtui.core.clock import iso
 from meshtui.core.mesh.context import MissionContext, Progress
 from meshtui.core.mesh.paths import LoopPaths, relative
+from meshtui.core.mesh.tally import gates_of
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import GRAPH_PROOF, PROOF, Evidence, LoopState, Node, Plan, Status
 
@@ -114,7 +115,6 @@ def graph_proof(
     for state in states.values():
         if state.status in counts:
             counts[state.status] += 1
-    gates: dict[str, list[str]] = {"selected": [], "passed": [], "failed": [], "skipped": []}
     sequential = 0
     found = list(blockers)
     for node in plan.graph.nodes:
@@ -122,16 +122,8 @@ def graph_proof(
         if proof is None:
             continue
         sequential += int(proof.get("budget", {}).get("used", {}).get("wall_ms", 0))
-        for name, key in (
-            ("selected", "selected_gates"),
-            ("passed", "passed_gates"),
-            ("failed", "failed_gates"),
-            ("skipped", "skipped_gates"),
-        ):
-            gates[name] += [
-                gate for gate in proof.get("gate_result", {}).get(key, []) if gate not in gates[name]
-            ]
         found += [f"{node.loop_id}: {text}" for text in proof.get("blockers", [])]
+    gates = gates_of([proofs[node.loop_id] for node in plan.graph.nodes if node.loop_id in proofs])
     merged = bool(merge and merge.get("ok"))
     clean = bool(side_effects and side_effects.get("ok"))
     judged = arbiter is None or arbiter.get("verdict") == "approve"
