@@ -16,6 +16,7 @@ from meshtui.core.vcs import worktree as trees
 from meshtui.core.vcs.change import Change, diff, reset_to, snapshot
 
 BRANCHES = "meshtui-loops"
+BASE_COPY = "base"
 UNFINISHED = ".unfinished"
 """Ends the name of the branch that keeps what was unfinished when a loop was ended."""
 
@@ -133,7 +134,9 @@ class LoopWorktrees:
         return sorted(
             path
             for path in self._context.worktrees.iterdir()
-            if path.name.startswith(tuple(f"{prefix}{kind}-" for kind in ("maker", "checker", "arbiter")))
+            if path.name.startswith(
+                tuple(f"{prefix}{kind}-" for kind in ("maker", "checker", "arbiter", BASE_COPY))
+            )
         )
 
     def drop_copies(self, kind: str) -> None:

@@ -53,7 +53,8 @@ def bench_of(tmp: Path, *, slow: str = "") -> Bench:
 EXPECTED = Counter(
     {
         "maker loop-a 1": 1,
-        "gate loop-a 1": 1,
+        # Once on the candidate, and once on the base because it failed there.
+        "gate loop-a 1": 2,
         "maker loop-a 2": 1,
         "gate loop-a 2": 1,
         "checker loop-a 2": 1,
