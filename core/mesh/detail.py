@@ -154,16 +154,16 @@ def read_part(mission: MissionView, row: LoopRow, part: LoopPart) -> LoopDetail:
 
 
 def signature(mission: MissionView, row: LoopRow) -> tuple[tuple[int, int], ...]:
-    """Changes when one of the loop's files did."""
+    """Changes when one of the loop's files did, or its working copy went."""
     paths = LoopPaths(mission.root / row.loop_id)
     marks = []
-    for path in (paths.state, paths.checkpoint, paths.proof, paths.log, paths.gates, paths.checker):
+    files = (paths.state, paths.checkpoint, paths.proof, paths.log, paths.gates, paths.checker)
+    for path in (*files, row.worktree or paths.worktree):
         try:
             state = os.stat(path)
+            marks.append((state.st_mtime_ns, state.st_size))
         except OSError:
             marks.append((0, 0))
-        else:
-            marks.append((state.st_mtime_ns, state.st_size))
     return tuple(marks)
 
 

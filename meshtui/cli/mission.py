@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -54,18 +52,16 @@ def planning_options(command: Command) -> Command:
 @click.argument("request")
 def plan(run_dir: Path, as_json: bool, edit: bool, request: str, **options: Any) -> None:
     """Plan REQUEST as a graph of loops; nothing runs. With --edit a MISSION's plan is opened again."""
-    from meshtui.core.mesh.files import load_plan
     from meshtui.core.mesh.service import PlanOptions, broken, find_mission, make_plan, missions_in
 
     run = _made(run_dir, options.get("repo"))
     if edit and request in (*missions_in(run), "latest"):
-        paths = find_mission(run, request)
-        made = load_plan(paths)
+        # Not read before: what cannot be read is to be corrected there.
+        made = _edit(find_mission(run, request), quiet=as_json)
     else:
         made = make_plan(run, request, PlanOptions(**options))
-        paths = MissionPaths.of(run, made.mission_id)
-    if edit:
-        made = _edit(paths)
+        if edit:
+            made = _edit(MissionPaths.of(run, made.mission_id), quiet=as_json)
     blockers = broken(made)
     if as_json:
         print_json({**made.as_json(), "blockers": blockers})
@@ -105,18 +101,17 @@ def _made(root: Path, repo: Path | None) -> RunDir:
     return create_run_dir(root, SystemClock(), repo=repo)
 
 
-def _edit(paths: MissionPaths) -> Plan:
+def _edit(paths: MissionPaths, *, quiet: bool) -> Plan:
     from meshtui.core.mesh.files import load_plan
+    from meshtui.editor import open_in_editor
 
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor:
-        raise InvalidInput(f"$EDITOR is not set; edit {paths.plan} and run it: it is checked again then")
-    done = subprocess.run([*shlex.split(editor), str(paths.plan)], check=False)
-    if done.returncode != 0:
+    open_in_editor(paths.plan, quiet=quiet)
+    try:
+        return load_plan(paths)
+    except InvalidInput as error:
         raise InvalidInput(
-            f"the editor ended with {done.returncode}; the plan is as it was left in {paths.plan}"
-        )
-    return load_plan(paths)
+            f"{error}; correct it with: meshtui plan --edit {shlex.quote(paths.mission_id)}"
+        ) from None
 
 
 @click.command("run")
