@@ -272,6 +272,7 @@ class MissionRunner:
         progress.used, progress.wall_recorded_at, progress.started_at = BudgetUsed(), 0, 0
         progress.passed, progress.failed, progress.skipped, progress.gate_blockers = [], [], [], []
         progress.evidence, progress.violations, progress.survivors, progress.rivals = [], [], [], []
+        progress.on_base = {}
         progress.makers_used = progress.checkers_used = 0
         checkpoints.save(progress)
 
