@@ -167,6 +167,7 @@ def verdict_given(receipt: Any) -> Said:
 
 
 def _named(lines: Sequence[str]) -> str:
+    lines = [" ".join(line.splitlines()) for line in lines]
     more = len(lines) - MOST_NAMED
     return "\n".join(
         [f"  · {line}" for line in lines[:MOST_NAMED]] + ([f"  · and {more} more"] if more > 0 else [])

@@ -118,7 +118,7 @@ class GateRunner:
         )
         self._worktrees.clean_at = None
         finished = self._crew.run([task])[0]
-        left = self._worktrees.reset(candidate)
+        left = self._worktrees.put_back(candidate, self._crew, slot)
         call = Call.attach(self._context.run_dir, finished.call_id)
         evidence = self._evidence(gate_id, spec, finished, call)
         report.evidence.append(evidence)
