@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from glob import escape as glob_escape
 from pathlib import Path
 from typing import Any
 
@@ -192,7 +193,31 @@ def _last_call(run_dir: Path, subject: str) -> str:
     for call in (found[1].call, result.get("call")):
         if isinstance(call, str):
             return call
+    if (call := _earlier_call(run, subject)) is not None:
+        return call
     raise NotFound(f"envelope {subject!r} has not run, or its call was pruned: there is no log")
+
+
+def _earlier_call(run: RunDir, subject: str) -> str | None:
+    """The last call of an envelope that waits to run again: of the attempt that stalled, else of an earlier run."""
+    from meshtui.core.lane.rows import read_object
+    from meshtui.core.mesh.files import read_lines
+
+    stalled = [
+        line.get("call") for line in read_lines(run.lane.stalls) if line.get("envelope_id") == subject
+    ]
+    result = run.lane.result(subject)
+    stamps = [
+        path.name.removeprefix(f"{result.stem}.").removesuffix(".json")
+        for path in run.lane.history.glob(f"{glob_escape(result.stem)}.*.json")
+    ]
+    runs = [
+        (read_object(run.lane.history / f"{result.stem}.{stamp}.json") or {}).get("call")
+        for stamp in sorted((one for one in stamps if one.isdigit()), key=int)
+    ]
+    # A call's name begins with the time it was started.
+    calls = [call for call in (*stalled, *runs) if isinstance(call, str) and call.partition("-")[0].isdigit()]
+    return max(calls, key=lambda call: int(call.partition("-")[0]), default=None)
 
 
 def _loop_call(run: RunDir, subject: str) -> str | None:
