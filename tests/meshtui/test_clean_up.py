@@ -48,7 +48,7 @@ async def test_discard_names_what_is_lost(answer: str, size: tuple[int, int]) ->
         await it.until(lambda: isinstance(it.app.screen, Confirm))
         shown = it.text()
         assert "Discard mission m7?" in shown
-        assert "half a login" in shown
+        assert "commit bbbbbbb" in shown
         assert not [call for call in engine.the_missions.calls if call[0] == "discard"]
         await it.press(answer)
         await it.until(lambda: isinstance(it.app.screen, LaneScreen))
