@@ -115,6 +115,15 @@ def _when_done(now: Situation) -> str | None:
     return f"Mission {mission.mission_id} is not done: {mission.done} of {len(mission.loops)} loops are"
 
 
+def _when_mission_rests(now: Situation) -> str | None:
+    mission = now.mission
+    if mission is None:
+        return "There is no mission here: n plans one"
+    return (
+        f"Mission {mission.mission_id} is running: X kills its loops first" if mission.runner.alive else None
+    )
+
+
 def _when_handoff(now: Situation) -> str | None:
     if now.loop is not None and now.loop.status == "handoff":
         return None
@@ -263,10 +272,18 @@ COMMANDS: tuple[Command, ...] = (
         "land", "l", "land", "Fast-forward the target branch to the mission's result", side="loops",
         group="Missions", title="Land the mission's result", bar=1, writes=True, refusal=_when_done,
     ),
+    Command(
+        "discard", "delete,backspace", "discard", "Remove the mission's branches and working copies, after naming what is lost",
+        side="loops", group="Missions", title="Discard the mission", writes=True, destructive=True, refusal=_when_mission_rests,
+    ),
     Command("verify", "v", "verify", "Verify the proof of the selected loop; of the last one, the whole mission's", side="loops",
             group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
     Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
             title="Show the timeline", bar=8, refusal=_when_missions),
+    Command(
+        "prune", "p", "prune", "Remove the calls and working copies of finished work, after naming them",
+        group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
+    ),
     Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you"),
     *(
         Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you")

@@ -35,7 +35,7 @@ class Question(ModalScreen[str]):
     def __init__(self, question: str, loss: str, *, tone: str = "-ask") -> None:
         super().__init__(classes=tone)
         self.question = clean(question)
-        self.loss = clean(loss)
+        self.loss = "\n".join(clean(line) for line in loss.split("\n"))
 
     def answers(self) -> list[Button]:
         """The buttons, the harmless one first."""

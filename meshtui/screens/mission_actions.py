@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from meshtui import receipts
 from meshtui.bridge import Bridge
 from meshtui.commands import Situation
 from meshtui.core.view import Attention, Exit, LaneView
-from meshtui.messages import Planned, Verified
+from meshtui.messages import Planned, Verified, WouldLose
 from meshtui.receipts import count
 
 if TYPE_CHECKING:
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from meshtui.core.mesh.view import LoopRow, MissionView
+    from meshtui.core.prune import Prunable
+    from meshtui.core.vcs.merge import Discard
     from meshtui.missions import PlanWish
     from meshtui.widgets.loop_detail import LoopPane
 
@@ -134,6 +137,34 @@ class MissionActions(_Base):
             "Land",
             lambda: bridge.operate_missions(lambda ops: ops.land(mission), receipts.landed),
         )
+
+    # What is over
+
+    def action_discard(self) -> None:
+        mission, bridge = self.situation.mission, self.bridge
+        if self._refused("discard") or mission is None or bridge is None:
+            return
+
+        def ask(found: Discard) -> WouldLose:
+            question, loss = receipts.would_discard(mission.mission_id, found)
+            work = partial(
+                bridge.operate_missions, lambda ops: ops.discard(mission, found), receipts.discarded
+            )
+            return WouldLose(question, loss, "Discard", work)
+
+        bridge.ask_missions(lambda ops: ops.losses(mission), ask)
+
+    def action_prune(self) -> None:
+        bridge = self.bridge
+        if self._refused("prune") or bridge is None:
+            return
+
+        def ask(found: Prunable) -> WouldLose:
+            question, loss = receipts.would_prune(found)
+            work = partial(bridge.operate_missions, lambda ops: ops.prune(found), receipts.pruned)
+            return WouldLose(question, loss, "Remove", work)
+
+        bridge.ask_missions(lambda ops: ops.prunable(), ask)
 
     # Handoffs
 

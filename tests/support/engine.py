@@ -25,7 +25,8 @@ from meshtui.core.lane.receipts import (
 from meshtui.core.mesh.verify import Check
 from meshtui.core.mesh.view import MissionView
 from meshtui.core.models.mesh import Plan
-from meshtui.core.vcs.merge import LandResult
+from meshtui.core.prune import Prunable
+from meshtui.core.vcs.merge import Discard, LandResult
 from meshtui.core.view import Detail, LaneView
 from meshtui.missions import KillResult, PlanWish
 
@@ -126,6 +127,8 @@ class FakeMissions:
         self.blockers: tuple[str, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.runners: dict[str, FakeMissionRunner] = {}
+        self.lost = Discard({}, (), ())
+        self.left_behind = Prunable((), ())
         self.file = Path("/nowhere/loop-plan.json")
 
     def _did(self, *call: Any) -> None:
@@ -163,6 +166,22 @@ class FakeMissions:
     def verify(self, mission: MissionView, loop_id: str | None) -> Sequence[Check]:
         self._did("verify", mission.mission_id, loop_id)
         return self.checks
+
+    def losses(self, mission: MissionView) -> Discard:
+        self._did("losses", mission.mission_id)
+        return self.lost
+
+    def discard(self, mission: MissionView, found: Discard) -> Discard:
+        self._did("discard", mission.mission_id, found)
+        return found
+
+    def prunable(self) -> Prunable:
+        self._did("prunable")
+        return self.left_behind
+
+    def prune(self, found: Prunable) -> tuple[int, int]:
+        self._did("prune", found)
+        return len(found.calls), sum(item.refused is None for item in found.worktrees)
 
     def runner(self, mission_id: str) -> FakeMissionRunner:
         self._did("run", mission_id)
