@@ -123,6 +123,15 @@ def _when_done(now: Situation) -> str | None:
     return f"Mission {mission.mission_id} is not done: {mission.done} of {len(mission.loops)} loops are"
 
 
+def _when_mission_rests(now: Situation) -> str | None:
+    mission = now.mission
+    if mission is None:
+        return "There is no mission here: n plans one"
+    return (
+        f"Mission {mission.mission_id} is running: X kills its loops first" if mission.runner.alive else None
+    )
+
+
 def _when_handoff(now: Situation) -> str | None:
     if now.loop is not None and now.loop.status == "handoff":
         return None
@@ -158,6 +167,13 @@ def _when_row_editable(now: Situation) -> str | None:
     if row.section == "stalled":
         return f"{row.title} is parked: drop it (a, then d), then edit it"
     return None
+
+
+def _when_row_phase(now: Situation) -> str | None:
+    row = now.row
+    if row is not None and row.kind == "phase" and row.section != "quarantined":
+        return None
+    return "Select an envelope: the message goes to the session of its story"
 
 
 def _when_row_over(now: Situation) -> str | None:
@@ -248,6 +264,10 @@ COMMANDS: tuple[Command, ...] = (
         title="Kill the active phase", bar=3, writes=True, destructive=True, refusal=_when_active, side="queue",
     ),
     Command(
+        "extend", "plus", "longer", "Give the phase that runs more time before its deadline",
+        title="Extend the running deadline", writes=True, refusal=_when_active, side="queue",
+    ),
+    Command(
         "interrupt", "i", "interrupt", "Withdraw everything that is pending; R brings it back",
         title="Interrupt: withdraw all pending", bar=6, writes=True, destructive=True, refusal=_when_pending,
     ),
@@ -287,6 +307,11 @@ COMMANDS: tuple[Command, ...] = (
         "mark_all", "asterisk", "mark all", "Mark everything that the list shows, or nothing",
         scope="table", group="Selected", title="Mark all that the list shows, or nothing",
     ),
+    Command(
+        "message", "m", "message", "Send an instruction to the session of the selected envelope's story, as its next phase",
+        side="queue", group="Selected", title="Message to the selected story's session", writes=True,
+        refusal=_when_row_phase,
+    ),
     Command("open", "enter", "open", "Open the details of what is selected", group="Selected", scope="table"),
     Command(
         "plan", "n", "new mission", "Plan a request: see its loops, risks and overlaps before anything starts",
@@ -316,10 +341,18 @@ COMMANDS: tuple[Command, ...] = (
         "land", "l", "land", "Fast-forward the target branch to the mission's result", side="loops",
         group="Missions", title="Land the mission's result", bar=1, writes=True, refusal=_when_done,
     ),
+    Command(
+        "discard", "delete,backspace", "discard", "Remove the mission's branches and working copies, after naming what is lost",
+        side="loops", group="Missions", title="Discard the mission", writes=True, destructive=True, refusal=_when_mission_rests,
+    ),
     Command("verify", "v", "verify", "Verify the proof of the selected loop; of the last one, the whole mission's", side="loops",
             group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
     Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
             title="Show the timeline", bar=8, refusal=_when_missions),
+    Command(
+        "prune", "p", "prune", "Remove the calls and working copies of finished work, after naming them",
+        group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
+    ),
     Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", filtered=False),
     *(
         Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you")

@@ -9,6 +9,8 @@ from textual.message import Message
 from meshtui.core.view import Detail, LaneView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meshtui.core.mesh.detail import LoopDetail
     from meshtui.core.mesh.verify import Check
     from meshtui.core.models.mesh import Plan
@@ -137,6 +139,29 @@ class Planned(Message):
         self.plan = plan
         self.blockers = blockers
         self.edited = edited
+
+
+class WouldLose(Message):
+    """What an operation would remove was found out; it waits for a yes."""
+
+    def __init__(
+        self,
+        question: str,
+        loss: str | None,
+        yes: str,
+        then: Callable[[], None],
+        *,
+        command: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.question = question
+        self.command = command
+        """The command line that does the same."""
+        self.loss = loss
+        """What is lost, in words; ``None``: there is nothing to remove, and the question says so."""
+        self.yes = yes
+        self.then = then
+        """Does it, in a thread of the bridge."""
 
 
 class MissionsRunning(Message):

@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from meshtui.core.prune import Prunable
+    from meshtui.core.vcs.merge import Discard
+
+from meshtui.core.clock import from_iso
+from meshtui.text import moment
 
 Said = tuple[str, Literal["information", "warning", "error"]]
 
+WITH = " · $ "
+"""Between what happened and the command line that does the same."""
 _NAMED = 4
+MOST_NAMED = 8
 
 
 def names(ids: Sequence[str]) -> str:
@@ -18,9 +28,9 @@ def names(ids: Sequence[str]) -> str:
     return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED:,} more"
 
 
-def count(number: int, noun: str) -> str:
-    """``3 envelopes``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str, nouns: str | None = None) -> str:
+    """``3 envelopes``; ``nouns`` where more of them do not just end in an s."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def enqueued(receipt: Any) -> Said:
@@ -109,6 +119,20 @@ def killed(receipt: Any) -> Said:
     return f"{text}; no survivors", "information"
 
 
+def extended(receipt: Any) -> Said:
+    """A deadline was moved."""
+    at = from_iso(receipt.deadline_at)
+    return f"{receipt.envelope_id} may run until {moment(at) if at else receipt.deadline_at}", "information"
+
+
+def sent(receipt: Any) -> Said:
+    """A message waits for its session."""
+    text = f"Message {receipt.envelope_id} is number {receipt.position:,} of {receipt.queue_depth:,} pending"
+    if receipt.warnings:
+        return f"{text}; {'; '.join(receipt.warnings)}", "warning"
+    return text, "information"
+
+
 def stopped(receipt: Any) -> Said:
     """The runner was ended."""
     if receipt.drain is not None:
@@ -184,3 +208,65 @@ def verdict_given(receipt: Any) -> Said:
     if receipt["verdict"] == "approve":
         return f"{name} is approved; r goes on with the mission", "information"
     return f"{name} is rejected; it counts as blocked", "information"
+
+
+def _named(lines: Sequence[str]) -> str:
+    lines = [" ".join(line.splitlines()) for line in lines]
+    more = len(lines) - MOST_NAMED
+    return "\n".join(
+        [f"  · {line}" for line in lines[:MOST_NAMED]] + ([f"  · and {more} more"] if more > 0 else [])
+    )
+
+
+def would_discard(mission_id: str, found: Discard) -> tuple[str, str | None]:
+    """What discarding a mission asks, and what is lost by it; ``None`` if there is nothing to remove."""
+    if not found.branches and not found.worktrees:
+        return f"Mission {mission_id} has no branches and working copies any more", None
+    parts = []
+    if found.lost:
+        parts.append(f"Lost for good, nothing else holds it:\n{_named(found.lost)}")
+    else:
+        parts.append("No work is lost: other branches hold all of it.")
+    goes = [f"branch {name}" for name in found.branches] + [
+        f"working copy {place}" for place in found.worktrees
+    ]
+    parts.append(f"Removed:\n{_named(goes)}")
+    parts.append("The mission's files in the run directory stay.")
+    return f"Discard mission {mission_id}?", "\n".join(parts)
+
+
+def discarded(found: Discard) -> Said:
+    """A mission's branches and working copies are gone."""
+    gone = f"{count(len(found.branches), 'branch', 'branches')} and {count(len(found.worktrees), 'working copy', 'working copies')}"
+    return f"Discarded: {gone} removed", "information"
+
+
+def would_prune(found: Prunable) -> tuple[str, str | None]:
+    """What pruning asks, and what goes by it; ``None`` if nothing may go."""
+    free = [item for item in found.worktrees if item.refused is None]
+    stay = [f"working copy {item.path}: {item.refused}" for item in found.worktrees if item.refused]
+    if not found.calls and not free:
+        stays = f"; {count(len(stay), 'working copy stays', 'working copies stay')}" if stay else ""
+        return f"There is nothing to prune: every call is alive or needed{stays}", None
+    parts = []
+    if found.calls:
+        size = sum(item.size for item in found.calls)
+        parts.append(
+            f"The prompts and logs of {count(len(found.calls), 'finished call')} are lost ({size:,} bytes); results and proofs do not need them."
+        )
+    if free:
+        parts.append(
+            "Removed:\n" + _named([f"working copy {item.path} ({item.size:,} bytes)" for item in free])
+        )
+    if stay:
+        parts.append(f"Stays:\n{_named(stay)}")
+    return "Prune this run directory?", "\n".join(parts)
+
+
+def pruned(receipt: tuple[int, int]) -> Said:
+    """Calls and working copies are gone."""
+    calls, places = receipt
+    return (
+        f"Pruned: {count(calls, 'call')} and {count(places, 'working copy', 'working copies')} removed",
+        "information",
+    )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from meshtui import command_lines, receipts, undo
 from meshtui.bridge import Bridge, Ending
 from meshtui.commands import BY_ACTION, Situation
+from meshtui.core.lane.ways import way_out
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
 from meshtui.receipts import count
 from meshtui.screens.acting import Acting
@@ -145,6 +146,37 @@ class LaneActions(Acting):
             command=command_lines.on_lane("kill", self.root, "--envelope", row.envelope_id),
         )
 
+    def action_extend(self) -> None:
+        if self._refused("extend") or self.view is None:
+            return
+        from meshtui.screens.steer import ExtendForm
+
+        row = self.view.active[0]
+
+        def entered(seconds: float | None) -> None:
+            if seconds is not None:
+                self._operate(
+                    lambda lane: lane.extend(row.envelope_id, seconds),
+                    receipts.extended,
+                    command=way_out("extend", row.envelope_id, self.root, "--seconds", f"{seconds:g}"),
+                )
+
+        self.app.push_screen(ExtendForm(row), entered)
+
+    def action_message(self) -> None:
+        row = self.row
+        if self._refused("message") or row is None:
+            return
+        from meshtui.screens.steer import MessageForm
+
+        def entered(text: str | None) -> None:
+            if text is not None:
+                self._operate(
+                    lambda lane: lane.message(row.envelope_id, text), receipts.sent, undo=undo.of_enqueue
+                )
+
+        self.app.push_screen(MessageForm(row), entered)
+
     def action_runner(self) -> None:
         if self._refused("runner") or self.bridge is None:
             return
@@ -231,7 +263,7 @@ class LaneActions(Acting):
         if way.action == "log":
             self._show_log(item)
             return
-        if way.action in ("resume", "approve", "reject") and not self.situation.read_only:
+        if way.action in ("resume", "approve", "reject", "kill") and not self.situation.read_only:
             self.take_mission_exit(item, way)
             return
         if self.situation.read_only:

@@ -41,7 +41,7 @@ class Question(ModalScreen[str]):
     def __init__(self, question: str, loss: str, *, command: str | None = None, tone: str = "-ask") -> None:
         super().__init__(classes=tone)
         self.question = clean(question)
-        self.loss = clean(loss)
+        self.loss = "\n".join(clean(line) for line in loss.split("\n"))
         self.command = command
         """The command line that does the same."""
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 from textual.widget import Widget
 
 from meshtui.commands import Side
-from meshtui.messages import LoopRead, Planned, Verified
+from meshtui.messages import LoopRead, Planned, Verified, WouldLose
 from meshtui.screens.mission_actions import MissionActions
 from meshtui.text import number
 from meshtui.widgets.attention import NeedsYou
@@ -239,6 +239,12 @@ class LoopsSide(MissionActions):
 
     def on_planned(self, message: Planned) -> None:
         self.show_plan(message)
+
+    def on_would_lose(self, message: WouldLose) -> None:
+        if message.loss is None:
+            self.tell(message.question)
+        else:
+            self._confirm(message.question, message.loss, message.yes, message.then, command=message.command)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._share_room)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from meshtui import receipts
+from meshtui import command_lines, receipts
 from meshtui.bridge import Bridge
 from meshtui.commands import Situation
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import Attention, Exit, LaneView
-from meshtui.messages import Planned, Verified
+from meshtui.messages import Planned, Verified, WouldLose
 from meshtui.missions import KillResult
 from meshtui.receipts import count
 from meshtui.widgets.loops import Heading
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from textual.screen import Screen
 
     from meshtui.core.mesh.view import LoopRow, MissionView
+    from meshtui.core.prune import Prunable
+    from meshtui.core.vcs.merge import Discard
     from meshtui.missions import MissionOperations, PlanWish
     from meshtui.widgets.loop_detail import LoopPane
     from meshtui.widgets.loops import LoopTable
@@ -74,8 +77,11 @@ class MissionActions(_Base):
         if len(marked) > 1:
             self._kill_several(marked)
             return
-        loop, mission, bridge = marked[0] if marked else now.loop, now.mission, self.bridge
-        mission = next((one for one in self._missions if loop in one.loops), mission)
+        loop = marked[0] if marked else now.loop
+        self._ask_kill(next((one for one in self._missions if loop in one.loops), now.mission), loop)
+
+    def _ask_kill(self, mission: MissionView, loop: LoopRow) -> None:
+        bridge = self.bridge
         after = [one.loop_id for one in mission.loops if loop.loop_id in one.dependencies and not one.ended]
         loss = "It has not started; it will not run."
         if loop.status == "running":
@@ -193,6 +199,36 @@ class MissionActions(_Base):
             command=way_out("land", mission.mission_id, self.root),
         )
 
+    # What is over
+
+    def action_discard(self) -> None:
+        mission, bridge = self.situation.mission, self.bridge
+        if self._refused("discard") or mission is None or bridge is None:
+            return
+
+        def ask(found: Discard) -> WouldLose:
+            question, loss = receipts.would_discard(mission.mission_id, found)
+            work = partial(
+                bridge.operate_missions, lambda ops: ops.discard(mission, found), receipts.discarded
+            )
+            command = way_out("discard", mission.mission_id, self.root)
+            return WouldLose(question, loss, "Discard", work, command=command)
+
+        bridge.ask_missions(lambda ops: ops.losses(mission), ask)
+
+    def action_prune(self) -> None:
+        bridge = self.bridge
+        if self._refused("prune") or bridge is None:
+            return
+
+        def ask(found: Prunable) -> WouldLose:
+            question, loss = receipts.would_prune(found)
+            work = partial(bridge.operate_missions, lambda ops: ops.prune(found), receipts.pruned)
+            command = command_lines.on_lane("prune", self.root)
+            return WouldLose(question, loss, "Remove", work, command=command)
+
+        bridge.ask_missions(lambda ops: ops.prunable(), ask)
+
     # Handoffs
 
     def action_answer_loop(self) -> None:
@@ -223,6 +259,8 @@ class MissionActions(_Base):
             self.tell(f"{item.subject} is not listed any more", "warning")
         elif way.action == "resume":
             self.run_mission(mission.mission_id)
+        elif loop is not None and way.action == "kill":
+            self._ask_kill(mission, loop)
         elif loop is not None and way.action in ("approve", "reject"):
             self._ask_verdict(mission, loop, "approve" if way.action == "approve" else "reject")
 

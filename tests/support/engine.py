@@ -13,6 +13,7 @@ from meshtui.core.lane.receipts import (
     AnswerReceipt,
     EditReceipt,
     EnqueueReceipt,
+    ExtendReceipt,
     HeadReceipt,
     InterruptReceipt,
     KillReceipt,
@@ -28,7 +29,8 @@ from meshtui.core.lane.receipts import (
 from meshtui.core.mesh.verify import Check
 from meshtui.core.mesh.view import MissionView
 from meshtui.core.models.mesh import Plan
-from meshtui.core.vcs.merge import LandResult
+from meshtui.core.prune import Prunable
+from meshtui.core.vcs.merge import Discard, LandResult
 from meshtui.core.view import Detail, LaneView
 from meshtui.missions import KillResult, PlanWish
 
@@ -135,6 +137,14 @@ class FakeOperations:
         self._did("resume")
         return PauseReceipt(False)
 
+    def extend(self, envelope_id: str, seconds: float) -> ExtendReceipt:
+        self._did("extend", envelope_id, seconds)
+        return ExtendReceipt(envelope_id, "2026-01-02T03:04:05.000Z")
+
+    def message(self, envelope_id: str, text: str) -> EnqueueReceipt:
+        self._did("message", envelope_id, text)
+        return EnqueueReceipt("lane", "message-1", 1, 4, "2026-01-02T03:04:05.000Z")
+
     def quarantine_repair(self, name: str) -> QuarantineReceipt:
         self._did("repair", name)
         return QuarantineReceipt(name, "broken")
@@ -154,6 +164,8 @@ class FakeMissions:
         self.blockers: tuple[str, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.runners: dict[str, FakeMissionRunner] = {}
+        self.lost = Discard({}, (), ())
+        self.left_behind = Prunable((), ())
         self.file = Path("/nowhere/loop-plan.json")
 
     def _did(self, *call: Any) -> None:
@@ -191,6 +203,22 @@ class FakeMissions:
     def verify(self, mission: MissionView, loop_id: str | None) -> Sequence[Check]:
         self._did("verify", mission.mission_id, loop_id)
         return self.checks
+
+    def losses(self, mission: MissionView) -> Discard:
+        self._did("losses", mission.mission_id)
+        return self.lost
+
+    def discard(self, mission: MissionView, found: Discard) -> Discard:
+        self._did("discard", mission.mission_id, found)
+        return found
+
+    def prunable(self) -> Prunable:
+        self._did("prunable")
+        return self.left_behind
+
+    def prune(self, found: Prunable) -> tuple[int, int]:
+        self._did("prune", found)
+        return len(found.calls), sum(item.refused is None for item in found.worktrees)
 
     def runner(self, mission_id: str) -> FakeMissionRunner:
         self._did("run", mission_id)
