@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.message import Message
 
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from meshtui.core.mesh.detail import LoopDetail
     from meshtui.core.mesh.verify import Check
     from meshtui.core.models.mesh import Plan
+    from meshtui.undo import Step
 
 FollowMode = Literal["watching", "polling"]
 
@@ -47,6 +48,25 @@ class Told(Message):
         super().__init__()
         self.text = text
         self.severity: Literal["information", "warning", "error"] = severity
+
+
+class Did(Message):
+    """This console did something that ``u`` takes back, or says why it cannot."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step = step
+
+
+class EnvelopeRead(Message):
+    """An envelope that is to be edited was read."""
+
+    def __init__(self, envelope_id: str, folder: str, envelope: dict[str, Any]) -> None:
+        super().__init__()
+        self.envelope_id = envelope_id
+        self.folder = folder
+        """Where its record stands: ``pending``, ``claimed`` …"""
+        self.envelope = envelope
 
 
 class RunnerChanged(Message):

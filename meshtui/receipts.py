@@ -23,7 +23,7 @@ def names(ids: Sequence[str]) -> str:
     if not ids:
         return "none"
     shown = ", ".join(ids[:_NAMED])
-    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED} more"
+    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED:,} more"
 
 
 def count(number: int, noun: str, nouns: str | None = None) -> str:
@@ -70,6 +70,31 @@ def withdrawn(receipt: Any) -> Said:
 def requeued(receipt: Any) -> Said:
     """One queued again."""
     return f"{receipt.envelope_id} is queued again as number {receipt.position:,}", "information"
+
+
+def several(receipt: Any, verb: str) -> Said:
+    """What was done with several, and what was not, with the first reason."""
+    text = f"{verb}: {count(len(receipt.done), 'envelope')}"
+    if receipt.done:
+        text += f" ({names(receipt.done)})"
+    if receipt.refused:
+        first = receipt.refused[0]
+        return f"{text}; not {names([one.envelope_id for one in receipt.refused])}: {first.error}", "warning"
+    return text, "information"
+
+
+def headed(receipt: Any) -> Said:
+    """What runs next."""
+    verb = "is" if len(receipt.moved) == 1 else "are"
+    return f"{names(receipt.moved)} {verb} at the head of {receipt.queue_depth:,} pending", "information"
+
+
+def edited(receipt: Any) -> Said:
+    """An envelope was changed."""
+    text = f"{receipt.envelope_id} is changed, number {receipt.position:,} of {receipt.queue_depth:,} pending"
+    if receipt.warnings:
+        return f"{text}; {'; '.join(receipt.warnings)}", "warning"
+    return text, "information"
 
 
 def answered(receipt: Any) -> Said:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,14 +11,18 @@ from typing import Any
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.lane.receipts import (
     AnswerReceipt,
+    EditReceipt,
     EnqueueReceipt,
     ExtendReceipt,
+    HeadReceipt,
     InterruptReceipt,
     KillReceipt,
     PauseReceipt,
     QuarantineReceipt,
+    Refusal,
     RequeueReceipt,
     RestoreReceipt,
+    SeveralReceipt,
     StopReceipt,
     WithdrawReceipt,
 )
@@ -47,6 +51,11 @@ class FakeOperations:
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     error: MeshtuiError | None = None
+    refused: tuple[Refusal, ...] = ()
+    """Of what is done with several."""
+    kept: dict[str, Any] = field(default_factory=lambda: {"kind": "phase", "prompt": "do it"})
+    """What is edited."""
+    folder: str = "pending"
 
     def _did(self, *call: Any) -> None:
         if self.error is not None:
@@ -61,17 +70,45 @@ class FakeOperations:
         self._did("interrupt")
         return InterruptReceipt(("a", "b"), ("c",))
 
-    def restore(self) -> RestoreReceipt:
-        self._did("restore")
-        return RestoreReceipt(("a",), ("stop",))
+    def restore(self, ids: Sequence[str] | None = None, *, in_place: bool = False) -> RestoreReceipt:
+        self._did("restore", *([tuple(ids)] if ids else []), *(["in place"] if in_place else []))
+        return RestoreReceipt(tuple(ids) if ids else ("a",), () if ids else ("stop",))
 
     def withdraw(self, envelope_id: str) -> WithdrawReceipt:
         self._did("withdraw", envelope_id)
         return WithdrawReceipt(envelope_id, 2)
 
+    def withdraw_many(self, ids: Sequence[str]) -> SeveralReceipt:
+        self._did("withdraw_many", tuple(ids))
+        return SeveralReceipt(tuple(ids), self.refused, 2)
+
     def requeue(self, envelope_id: str) -> RequeueReceipt:
         self._did("requeue", envelope_id)
         return RequeueReceipt(envelope_id, 3, 3)
+
+    def requeue_many(self, ids: Sequence[str]) -> SeveralReceipt:
+        self._did("requeue_many", tuple(ids))
+        return SeveralReceipt(tuple(ids), self.refused, 2)
+
+    def head(self, ids: Sequence[str]) -> HeadReceipt:
+        self._did("head", tuple(ids))
+        return HeadReceipt(tuple(ids), 3, {name: f"old {name}" for name in ids})
+
+    def place(self, names: Mapping[str, str]) -> tuple[str, ...]:
+        self._did("place", dict(names))
+        return tuple(names)
+
+    def envelope(self, envelope_id: str) -> tuple[str, dict[str, Any]]:
+        return self.folder, dict(self.kept)
+
+    def edit(
+        self, envelope_id: str, envelope: Mapping[str, Any], *, base: Mapping[str, Any] | None = None
+    ) -> EditReceipt:
+        self._did("edit", envelope_id, dict(envelope))
+        return EditReceipt(envelope_id, 2, 3, dict(base or {}), self.folder)
+
+    def park_again(self, envelope_id: str) -> None:
+        self._did("park again", envelope_id)
 
     def answer(
         self,
