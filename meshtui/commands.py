@@ -148,6 +148,13 @@ def _when_row_pending(now: Situation) -> str | None:
     return "Select a pending envelope to withdraw it"
 
 
+def _when_row_phase(now: Situation) -> str | None:
+    row = now.row
+    if row is not None and row.kind == "phase" and row.section != "quarantined":
+        return None
+    return "Select an envelope: the message goes to the session of its story"
+
+
 def _when_row_waits(now: Situation) -> str | None:
     if now.row is None or now.row.section != "pending":
         return "Select a pending envelope to put it at the head"
@@ -167,13 +174,6 @@ def _when_row_editable(now: Situation) -> str | None:
     if row.section == "stalled":
         return f"{row.title} is parked: drop it (a, then d), then edit it"
     return None
-
-
-def _when_row_phase(now: Situation) -> str | None:
-    row = now.row
-    if row is not None and row.kind == "phase" and row.section != "quarantined":
-        return None
-    return "Select an envelope: the message goes to the session of its story"
 
 
 def _when_row_over(now: Situation) -> str | None:
@@ -350,7 +350,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
             title="Show the timeline", bar=8, refusal=_when_missions),
     Command(
-        "prune", "p", "prune", "Remove the calls and working copies of finished work, after naming them",
+        "prune", "C", "prune", "Remove the calls and working copies of finished work, after naming them",
         group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
     ),
     Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", filtered=False),

@@ -80,7 +80,7 @@ async def test_prune_names_what_goes_and_what_stays(answer: str) -> None:
     engine = FakeEngine(with_missions(lane(1), mission()))
     engine.the_missions.left_behind = LEFT
     async with console(engine=engine) as it:
-        await it.press("p")
+        await it.press("C")
         await it.until(lambda: isinstance(it.app.screen, Confirm))
         dialog = it.app.screen
         assert isinstance(dialog, Confirm)
@@ -102,7 +102,7 @@ async def test_prune_names_what_goes_and_what_stays(answer: str) -> None:
 async def test_a_console_that_only_looks_removes_nothing() -> None:
     engine = FakeEngine(with_missions(lane(1), done_mission()))
     async with console(engine=engine, read_only=True) as it:
-        await it.press("shift+tab", "delete", "p")
+        await it.press("shift+tab", "delete", "C")
         await it.until_shown("read-only")
         assert not engine.the_missions.calls
 

@@ -50,7 +50,7 @@ def test_a_maker_fills_it(tmp_path: Path, mounted: Callable[[Path], None], what:
     assert ballast.exists()
     ballast.unlink()
     try:
-        state = running.outcome().state
+        state: str = running.outcome().state
     except StorageError as error:
         state = str(error)
     assert state in ("done", "bad") or "disk is full" in state
