@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from meshtui.core.clock import Clock, iso
+from meshtui.core.fleet import run_dirs_in
 from meshtui.core.lane.reader import LaneReader
 from meshtui.core.models.snapshot import (
     AttentionSnapshot,
@@ -46,12 +47,8 @@ def kind_of_directory(root: Path) -> Kind:
 
 
 def lanes_in(root: Path) -> list[Path]:
-    """The run directories directly below ``root``, by name."""
-    try:
-        below = sorted(path for path in root.iterdir() if not path.name.startswith("."))
-    except OSError:
-        return []
-    return [path for path in below if RunDir(path).lane.root.is_dir() or RunDir(path).about.exists()]
+    """The run directories one or two levels below ``root``, by path."""
+    return run_dirs_in(root)
 
 
 def read_view(run_dir: RunDir, clock: Clock, *, history: bool) -> LaneView:

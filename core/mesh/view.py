@@ -6,7 +6,7 @@ Nothing is written: missions of other tools are looked at as they are. Times are
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -16,12 +16,15 @@ from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places
-from meshtui.core.mesh.runlog import RunLog, read_run_log
+from meshtui.core.mesh.runlog import read_run_log
 from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
 
 BAD = ("blocked", "failed", "cancelled")
+NEEDY = ("handoff", "blocked", "failed")
+WARN_AT = 0.8
+"""The part of a budget from which on a running loop warns."""
 SURVIVOR = "still running: "
 DEPENDENCY = "dependency "
 
@@ -156,6 +159,29 @@ class _File:
         return self.value
 
 
+def _mark(path: str) -> tuple[int, int, int] | None:
+    """What tells that a file is another one or has changed; ``None`` where there is none."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+class _Known:
+    """A loop as it was read last; of its files only what tells their change is kept."""
+
+    __slots__ = ("calls", "files", "marks", "node", "row")
+
+    def __init__(self, node: dict[str, Any], files: tuple[str, ...]) -> None:
+        self.node = node
+        self.files = files
+        """State, checkpoint, proof, run log."""
+        self.marks: tuple[object, ...] = ()
+        self.row: LoopRow | None = None
+        self.calls: dict[str, Any] = {}
+
+
 class MissionReader:
     """Reads one mission, again and again."""
 
@@ -164,8 +190,7 @@ class MissionReader:
         self._clock = clock or SystemClock()
         self._plan = _File(paths.plan)
         self._proof = _File(paths.graph_proof)
-        self._loops: dict[str, tuple[_File, _File, _File]] = {}
-        self._logs: dict[str, tuple[tuple[int, int], RunLog]] = {}
+        self._loops: dict[str, _Known] = {}
 
     def refresh(self) -> MissionView:
         """The mission as it is now."""
@@ -211,31 +236,36 @@ class MissionReader:
         folder = self.paths.root.parents[2] / "calls" / Path(str(call)).name
         return folder.is_dir() and not (folder / "exit.json").exists()
 
-    def _log(self, loop_id: str) -> RunLog:
-        """The loop's run log, read again only when it grew."""
-        path = self.paths.loop(loop_id).log
-        try:
-            state = os.stat(path)
-        except OSError:
-            return RunLog()
-        mark = (state.st_size, state.st_mtime_ns)
-        known = self._logs.get(loop_id)
-        if known is None or known[0] != mark:
-            known = self._logs[loop_id] = (mark, read_run_log(path))
-        return known[1]
-
     def _row(self, node: dict[str, Any]) -> LoopRow:
+        """The row of one loop; its files are read again only when one of them changed."""
         loop_id = str(node["loop_id"])
-        paths = self.paths.loop(loop_id)
-        files = self._loops.get(loop_id)
-        if files is None:
-            files = self._loops[loop_id] = (_File(paths.state), _File(paths.checkpoint), _File(paths.proof))
-        state = files[0].refresh() or {}
-        checkpoint = files[1].refresh() or {}
-        proof = files[2].refresh() or {}
+        known = self._loops.get(loop_id)
+        if known is None or known.node is not node:
+            paths = self.paths.loop(loop_id)
+            files = (str(paths.state), str(paths.checkpoint), str(paths.proof), str(paths.log))
+            known = self._loops[loop_id] = _Known(node, files)
+        marks = tuple(map(_mark, known.files))
+        if known.row is None or marks != known.marks:
+            known.marks = marks
+            known.row, known.calls = self._read_row(loop_id, node, known.files)
+        elif known.calls:
+            # A call ends without a change of the loop's own files.
+            active = self._at_work(known.calls)
+            if active != known.row.active_workers:
+                known.row = replace(known.row, active_workers=active)
+        return known.row
+
+    def _at_work(self, calls: dict[str, Any]) -> tuple[str, ...]:
+        return tuple(sorted(slot for slot, call in calls.items() if self._lives(call)))
+
+    def _read_row(
+        self, loop_id: str, node: dict[str, Any], files: tuple[str, ...]
+    ) -> tuple[LoopRow, dict[str, Any]]:
+        """The row, and the calls that its checkpoint names while it runs."""
+        state, checkpoint, proof = (read_object(path) or {} for path in files[:3])
+        log = read_run_log(Path(files[3]))
         status = str(state.get("status") or "planned")
         ended = status in ENDED
-        log = self._log(loop_id)
         mine = checkpoint.get("meshtui")
         progress: dict[str, Any] = mine if isinstance(mine, dict) else {}
         gates = _dict(proof.get("gate_result")) if ended else {}
@@ -246,7 +276,7 @@ class MissionReader:
         )
         acting = _dict(state.get("acting_on"))
         calls = _dict(checkpoint.get("calls")) if status == "running" else {}
-        return LoopRow(
+        row = LoopRow(
             mission_id=self.paths.mission_id,
             loop_id=loop_id,
             title=str(node.get("title") or ""),
@@ -263,7 +293,7 @@ class MissionReader:
             dependencies=_texts(node.get("dependencies")),
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
-            active_workers=tuple(sorted(slot for slot, call in calls.items() if self._lives(call))),
+            active_workers=self._at_work(calls),
             workers_used=_workers(progress, proof),
             gates_selected=_selected(node),
             gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
@@ -282,6 +312,7 @@ class MissionReader:
             updated_at=from_iso(state.get("updated_at")),
             candidate=_text(progress.get("candidate")) or _text(proof.get("head_commit")),
         )
+        return row, calls
 
 
 class MissionsReader:
@@ -323,6 +354,9 @@ def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]
 
 def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attention]:
     """What of one loop needs the operator; one that only waits for another loop is not listed."""
+    near = _near_cap(loop) if loop.status == "running" else ""
+    if loop.status not in NEEDY and not loop.blockers and not near:
+        return []
     name = quote(view.mission_id)
     subject = quote(f"{view.mission_id}/{loop.loop_id}")
     log = Exit("log", f"meshtui logs {subject} {where}", "log")
@@ -341,6 +375,8 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
         return [_item("handoff", loop, why, verdicts if ours else (log,))]
     left = [text for text in loop.blockers if text.startswith(SURVIVOR)]
     found = [_item("survivor", loop, "; ".join(left), (log,))] if left else []
+    if near:
+        found.append(_item("budget", loop, near, (log,)))
     own = [text for text in loop.blockers if not text.startswith((DEPENDENCY, SURVIVOR))]
     if loop.status not in ("blocked", "failed") or (loop.blockers and not own):
         return found
@@ -348,6 +384,17 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
     kind: AttentionKind = "failed" if loop.status == "failed" else "budget" if spent else "blocked"
     found.append(_item(kind, loop, "; ".join(own[:3]) or loop.status, again))
     return found
+
+
+def _near_cap(loop: LoopRow) -> str:
+    """What a running loop has nearly used up of its tokens or its money; nothing while it has not."""
+    for key, most, what in (("cost_usd", "max_cost_usd", "$"), ("tokens", "max_tokens_estimate", "tokens")):
+        used, cap = loop.budget_used.get(key), loop.budget_max.get(most)
+        if isinstance(used, (int, float)) and isinstance(cap, (int, float)) and cap and used >= WARN_AT * cap:
+            if what == "$":
+                return f"used ${used:.2f} of ${cap:.2f}"
+            return f"used {used:,} of {cap:,} tokens"
+    return ""
 
 
 def _item(kind: AttentionKind, loop: LoopRow, text: str, exits: tuple[Exit, ...]) -> Attention:
