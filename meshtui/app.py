@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import PurePath
 from typing import Any, ClassVar
 
@@ -19,7 +19,9 @@ from meshtui.commands import LaneCommands
 from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
+from meshtui.keymap import keymap
 from meshtui.screens.lane import LaneScreen
+from meshtui.settings import Settings
 from meshtui.text import clean
 from meshtui.theme import STYLES, THEMES, fallbacks
 
@@ -48,9 +50,14 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         read_only: bool = False,
         work: bool = False,
         still: bool = False,
+        settings: Settings = Settings(),  # noqa: B008
+        settings_problems: Sequence[str] = (),
         driver_class: type[Driver] | None = None,
     ) -> None:
         super().__init__(driver_class=driver_class)
+        self.settings = settings
+        self.settings_problems = tuple(settings_problems)
+        """What of the operator's file could not be used; told once the console is there."""
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.run_dir = run_dir
         self.bridge: Bridge | None = None
@@ -72,7 +79,8 @@ class MeshtuiApp(App[int], inherit_bindings=False):
     def on_load(self) -> None:
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = THEMES[0].name
+        self.theme = self.settings.theme or THEMES[0].name
+        self.set_keymap(keymap(self.settings.keys))
 
     def on_mount(self) -> None:
         if self._engine is not None:

@@ -46,9 +46,19 @@ def run_console(
     from meshtui.app import MeshtuiApp
     from meshtui.bridge import LaneEngine
     from meshtui.core.run_dir import RunDir
+    from meshtui.settings import load_settings
 
+    settings, problems = load_settings()
     where = RunDir(run_dir)
     engine = LaneEngine(where, runner_options=runner_options, detach_arguments=detach_arguments)
-    app = MeshtuiApp(where, engine=engine, view=engine.glance(), read_only=read_only, work=work)
+    app = MeshtuiApp(
+        where,
+        engine=engine,
+        view=engine.glance(),
+        read_only=read_only,
+        work=work,
+        settings=settings,
+        settings_problems=problems,
+    )
     code = app.run()
     return app.return_code or code or 0
