@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from meshtui import receipts
 from meshtui.bridge import Bridge
 from meshtui.commands import Situation
-from meshtui.core.view import Attention, Exit, LaneView
+from meshtui.core.view import LaneView
 from meshtui.messages import Planned, Verified
 from meshtui.receipts import count
 
@@ -47,6 +47,14 @@ class MissionActions(_Base):
         def open_details(self) -> None: ...
 
         def _refused(self, action: str) -> bool: ...
+
+        def ask_verdict(
+            self,
+            bridge: Bridge | None,
+            mission: MissionView,
+            loop: LoopRow,
+            verdict: Literal["approve", "reject"] | None,
+        ) -> None: ...
 
         def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None: ...
 
@@ -138,42 +146,7 @@ class MissionActions(_Base):
     def action_answer_loop(self) -> None:
         now = self.situation
         if not self._refused("answer_loop") and now.loop is not None and now.mission is not None:
-            self._ask_verdict(now.mission, now.loop, None)
-
-    def _ask_verdict(
-        self, mission: MissionView, loop: LoopRow, verdict: Literal["approve", "reject"] | None
-    ) -> None:
-        from meshtui.screens.verdict import Given, VerdictForm
-
-        bridge = self.bridge
-
-        def decided(given: Given | None) -> None:
-            if given is not None and bridge is not None:
-                bridge.operate_missions(
-                    lambda ops: ops.answer(mission, loop.loop_id, given.verdict, given.reason),
-                    receipts.verdict_given,
-                )
-
-        self.app.push_screen(VerdictForm(mission, loop, verdict), decided)
-
-    def take_mission_exit(self, item: Attention, way: Exit) -> None:
-        """Take one way out of what a mission needs."""
-        mission, loop = self._behind(item)
-        if mission is None:
-            self.tell(f"{item.subject} is not listed any more", "warning")
-        elif way.action == "resume":
-            self.run_mission(mission.mission_id)
-        elif loop is not None and way.action in ("approve", "reject"):
-            self._ask_verdict(mission, loop, "approve" if way.action == "approve" else "reject")
-
-    def _behind(self, item: Attention) -> tuple[MissionView | None, LoopRow | None]:
-        for mission in self.view.missions if self.view is not None else ():
-            if item.key is None and mission.mission_id == item.subject:
-                return mission, None
-            for loop in mission.loops:
-                if loop.key == item.key:
-                    return mission, loop
-        return None, None
+            self.ask_verdict(self.bridge, now.mission, now.loop, None)
 
     # Proof and timeline
 

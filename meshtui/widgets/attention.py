@@ -13,6 +13,7 @@ from textual.message import Message
 
 from meshtui.core.view import Attention, Exit, LaneView
 from meshtui.status import attention_mark
+from meshtui.steady import Steady
 from meshtui.text import clean, cut_end, cut_middle, duration, fit
 from meshtui.widgets.paint import Line, Painted, Span, crop, now_of, width_of
 
@@ -47,8 +48,7 @@ class NeedsYou(Painted, can_focus=True):
         super().__init__(id=id)
         self.items: tuple[Attention, ...] = ()
         self._index = 0
-        self._by_hand = False
-        """Whether the operator chose the selected item."""
+        self.steady = Steady()
         self.most = MOST
         self._line_items: list[int] = []
         """The item that each line belongs to."""
@@ -65,28 +65,23 @@ class NeedsYou(Painted, can_focus=True):
         items = view.attention if view is not None else ()
         if items is not self.items and items != self.items:
             kept = self.selected
-            known = {(item.kind, item.subject) for item in self.items}
             self.items = items
-            same = [
-                index
-                for index, item in enumerate(items)
-                if kept is not None and (item.kind, item.subject) == (kept.kind, kept.subject)
-            ]
-            self._by_hand = self._by_hand and bool(same)
-            # What was parked just now is answered first, unless the operator is at something else.
-            fresh = [
-                index
-                for index, item in enumerate(items)
-                if item.kind in ("parked", "handoff") and (item.kind, item.subject) not in known
-            ]
-            if fresh and not self._by_hand:
-                self._index = fresh[0]
-            else:
-                self._index = same[0] if same else max(0, min(self._index, len(items) - 1))
+            at = next((index for index, item in enumerate(items) if kept is not None and _same(item, kept)), None)
+            # Where it went, the item that took its place: the number keys ask before they mean that one.
+            self._index = at if at is not None else max(0, min(self._index, len(items) - 1))
             self.display = bool(items)
             self.border_title = f"Needs you · {len(items)}" if items else ""
             self._fit()
+        if view is not None:
+            self._see(by_hand=False)
         self.repaint()
+
+    def _see(self, *, by_hand: bool) -> None:
+        item = self.selected
+        key = None
+        if item is not None:
+            key = (item.kind, item.subject, item.key, tuple((way.label, way.command) for way in item.exits))
+        self.steady.see(key, now_of(self), by_hand=by_hand)
 
     def on_resize(self) -> None:
         self._fit()
@@ -95,7 +90,8 @@ class NeedsYou(Painted, can_focus=True):
         """Take as many lines as there is to show, of a low screen only a few."""
         lines = self.screen.size.height
         self.most = MOST if lines >= 24 else 2 if lines >= 16 else 1
-        shown = min(len(self.items), self.most)
+        shown, hidden = min(len(self.items), self.most), len(self.items) > self.most
+        self.border_subtitle = f"{shown} of {len(self.items)} · I shows all" if hidden else ""
         ways = self._stacked and any(item.exits for item in self.items)
         self.styles.height = shown + int(ways) + 2
 
@@ -103,9 +99,9 @@ class NeedsYou(Painted, can_focus=True):
         """Select the item ``by`` lines further."""
         if not self.items:
             return
-        self._by_hand = True
         index = self._index + by
         self._index = index % len(self.items) if around else max(0, min(index, len(self.items) - 1))
+        self._see(by_hand=True)
         self.repaint()
 
     def action_step(self, by: int) -> None:
@@ -142,7 +138,7 @@ class NeedsYou(Painted, can_focus=True):
             return
         index = self._line_items[offset.y]
         was, self._index = self._index, index
-        self._by_hand = True
+        self._see(by_hand=True)
         for y, start, end, number in self._exits_at:
             if y == offset.y and start <= offset.x < end:
                 self.post_message(self.Picked(number))
@@ -158,18 +154,18 @@ class NeedsYou(Painted, can_focus=True):
         first, shown = self._window()
         kind = max((cell_len(attention_mark(item).word) for item in shown), default=0) + 2
         subject = min(max((cell_len(clean(item.subject)) for item in shown), default=0), max(8, width // 4))
-        room = 0 if self._stacked else max((width_of(_exits(item, False)) for item in shown), default=0)
+        room = 0 if self._stacked else max((width_of(exits_line(item, False)) for item in shown), default=0)
         lines: list[Line] = []
         for index, item in enumerate(shown, start=first):
             selected = index == self._index
             line = self._line(item, selected, kind, subject, width - (room + 2 if room else 0))
             if room:
-                line = self._with_exits(line, item, selected, len(lines), width - room)
+                line = self._withexits_line(line, item, selected, len(lines), width - room)
             lines.append(line)
             self._line_items.append(index)
             if selected and self._stacked and item.exits:
                 self._line_items.append(index)
-                lines.append(self._with_exits((), item, True, len(lines), 4))
+                lines.append(self._withexits_line((), item, True, len(lines), 4))
         return lines
 
     @property
@@ -182,8 +178,8 @@ class NeedsYou(Painted, can_focus=True):
         first = max(0, min(self._index - most + 1, len(self.items) - most))
         return first, self.items[first : first + most]
 
-    def _with_exits(self, line: Line, item: Attention, selected: bool, y: int, start: int) -> Line:
-        spans = [*line, (" " * (start - width_of(line)), "text"), *_exits(item, selected)]
+    def _withexits_line(self, line: Line, item: Attention, selected: bool, y: int, start: int) -> Line:
+        spans = [*line, (" " * (start - width_of(line)), "text"), *exits_line(item, selected)]
         for number, way in enumerate(item.exits[:9], start=1):
             length = cell_len(clean(way.label)) + 4
             self._exits_at.append((y, start, start + length, number))
@@ -212,7 +208,7 @@ class NeedsYou(Painted, can_focus=True):
         return crop(spans, width)
 
 
-def _exits(item: Attention, selected: bool) -> Line:
+def exits_line(item: Attention, selected: bool) -> Line:
     """The ways out, numbered where the numbers take them."""
     spans: list[Span] = []
     for number, way in enumerate(item.exits[:9], start=1):
@@ -221,6 +217,11 @@ def _exits(item: Attention, selected: bool) -> Line:
         spans.append((f" {number} " if selected else "   ", "cap" if selected else "text"))
         spans.append((f" {clean(way.label)}", "text" if selected else "muted"))
     return tuple(spans)
+
+
+def _same(item: Attention, other: Attention) -> bool:
+    """Whether two are the same thing, at two moments."""
+    return (item.kind, item.subject, item.key) == (other.kind, other.subject, other.key)
 
 
 def exit_by_number(item: Attention | None, number: int) -> Exit | None:

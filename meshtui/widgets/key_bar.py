@@ -32,6 +32,7 @@ class KeyBar(Painted):
             command
             for command in COMMANDS
             if command.bar is not None
+            and command.at(self.situation.place)
             and command.side in (None, side)
             and (side == "queue" or command.group != "Lane")
             and command.why_not(self.situation) is None

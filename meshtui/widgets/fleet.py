@@ -1,0 +1,201 @@
+"""The lanes of a fleet as a table, and the line above it that says whether anything is wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from textual.message import Message
+
+from meshtui.core.fleet import FleetView, LaneSummary
+from meshtui.status import ATTENTION_MARKS, LANE_STATES, attention_mark, summary_mark
+from meshtui.text import clean, cut_end, cut_middle, money, number, stopwatch
+from meshtui.widgets.columns import NOTHING, Column, Layout
+from meshtui.widgets.listing import ListTable
+from meshtui.widgets.paint import Line, Painted, Span, width_of
+from meshtui.widgets.status_line import sparkline
+
+SPARK_CELLS = 8
+
+
+def _name(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    return cut_middle(clean(row.name), width), "strong" if row.attention or row.problem else "text"
+
+
+def _state(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    mark = summary_mark(row)
+    return f"{mark.glyph} {mark.word}", mark.look
+
+
+def _depth(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    if not row.loaded or not row.exists:
+        return NOTHING
+    return number(row.pending), "text" if row.pending else "muted"
+
+
+def _spark(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    return sparkline(row.depths, now, cells=width), "run"
+
+
+def _active(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    if row.active is None:
+        return NOTHING
+    more = f" +{row.active.more}" if row.active.more else ""
+    return cut_middle(clean(row.active.title), max(1, width - len(more))) + more, "text"
+
+
+def _age(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    active = row.active
+    if active is None or active.started_at is None:
+        return "", "text"
+    late = active.deadline_at is not None and now > active.deadline_at
+    return stopwatch(now - active.started_at), "bad" if late else "run"
+
+
+def _loops(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    return (f"{row.loops_done}/{row.loops}", "text") if row.loops else ("", "text")
+
+
+def _stalls(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    return (str(row.stalls), "warn") if row.stalls else ("", "text")
+
+
+def _cost(row: LaneSummary, index: int, width: int, now: int) -> Span:
+    return (money(row.cost_today), "text") if row.cost_today is not None else ("", "text")
+
+
+def _never(row: object, index: int, width: int, now: int) -> Span:
+    return NOTHING
+
+
+def _needs(row: LaneSummary, width: int, now: int) -> Line:
+    """How many of which kind, the most urgent first, and the first one by name where there is room."""
+    if row.problem is not None:
+        spans: list[Span] = [(cut_end(clean(row.problem), width), "bad")]
+    elif not row.attention:
+        spans = [("", "text")]
+    else:
+        spans = []
+        kinds = Counter(item.kind for item in row.attention)
+        ordered = [kind for kind in ATTENTION_MARKS if kind in kinds]
+        first = min(row.attention, key=lambda item: ordered.index(item.kind))
+        for kind in ordered:
+            mark = ATTENTION_MARKS[kind]
+            piece = f"{mark.glyph} {kinds[kind]} {mark.word}"
+            if width_of(spans) + len(piece) + 4 > width and spans:
+                spans.append(("…", "muted"))
+                break
+            spans += [(piece, mark.look), ("  ", "text")]
+        left = width - width_of(spans)
+        if left > 16 and len(ordered) == 1:
+            spans.append((cut_end(clean(f"{first.subject}: {first.text}"), left), "muted"))
+    used = width_of(spans)
+    if used > width:
+        text, look = spans[0]
+        return ((cut_end(text, width), look),)
+    return (*spans, (" " * (width - used), "text"))
+
+
+COLUMNS = (
+    Column("lane", _name, 12, 0, grows=2, cap=30),
+    Column("state", _state, 9, 0),
+    Column("queue", _depth, 6, 1, right=True),
+    Column("", _spark, SPARK_CELLS, 7),
+    Column("active", _active, 14, 4, grows=2, cap=32),
+    Column("for", _age, 7, 3, right=True),
+    Column("loops", _loops, 7, 6, right=True),
+    Column("stalls", _stalls, 6, 8, right=True),
+    Column("today", _cost, 7, 5, right=True),
+    Column("needs you", _never, 11, 1, grows=5, paint=_needs),
+)
+
+
+class FleetTable(ListTable[LaneSummary]):
+    """One row a lane, the most urgent first."""
+
+    class Highlighted(Message):
+        """Another lane is selected, or the selected one changed."""
+
+        def __init__(self, lane: LaneSummary | None) -> None:
+            super().__init__()
+            self.lane = lane
+
+    class Opened(Message):
+        """The selected lane is to be opened."""
+
+        def __init__(self, lane: LaneSummary) -> None:
+            super().__init__()
+            self.lane = lane
+
+    def show(self, lanes: tuple[LaneSummary, ...], *, hint: str | None = None) -> None:
+        """Show ``lanes``; the selected one stays selected."""
+        self.take(lanes, hint=hint)
+
+    def matches(self, row: LaneSummary, needle: str) -> bool:
+        active = row.active.title if row.active is not None else ""
+        kinds = " ".join(attention_mark(item).word for item in row.attention)
+        return any(needle in text.casefold() for text in (row.name, summary_mark(row).word, active, kinds))
+
+    def layout_of(self, width: int) -> Layout:
+        return Layout.fitting(COLUMNS, width)
+
+    def hint(self) -> str:
+        return "No run directories here yet."
+
+    def announce(self, row: LaneSummary | None) -> None:
+        self.post_message(self.Highlighted(row))
+
+    def opened(self, row: LaneSummary) -> None:
+        self.post_message(self.Opened(row))
+
+
+class FleetLine(Painted):
+    """How many lanes there are, how they stand, and what they cost today; what fits, in order of its weight."""
+
+    view: FleetView | None = None
+
+    def show(self, view: FleetView | None) -> None:
+        """Draw ``view``."""
+        self.view = view
+        self.repaint()
+
+    def compose_lines(self, width: int) -> Sequence[Line]:
+        view = self.view
+        if view is None:
+            return (((" meshtui", "strong"), ("   ○ reading", "idle")),)
+        parts = self._parts(view)
+        while len(parts) > 1 and self._needed(parts) > width:
+            parts.remove(max(parts, key=lambda part: part[0]))
+        spans: list[Span] = [(" ", "text")]
+        for _rank, part in parts:
+            if len(spans) > 1:
+                spans.append(("   ", "text"))
+            spans += part
+        return (tuple(spans),)
+
+    def _needed(self, parts: Sequence[tuple[int, Line]]) -> int:
+        return 2 + sum(width_of(part) + 3 for _rank, part in parts)
+
+    def _parts(self, view: FleetView) -> list[tuple[int, Line]]:
+        lanes = view.lanes
+        word = "lane" if len(lanes) == 1 else "lanes"
+        parts: list[tuple[int, Line]] = [(0, ((number(len(lanes)), "strong"), (f" {word}", "muted")))]
+        states = Counter(summary_mark(lane) for lane in lanes)
+        order = [mark for mark in dict.fromkeys((*LANE_STATES.values(), *states)) if mark in states]
+        rank = {"bad": 1, "warn": 2, "run": 3}
+        for mark in order:
+            spans: Line = ((f"{mark.glyph} {states[mark]} {mark.word}", mark.look),)
+            parts.append((rank.get(mark.look, 7), spans))
+        parts.append((4, (("queue ", "muted"), (number(sum(lane.pending for lane in lanes)), "strong"))))
+        loops = sum(lane.loops for lane in lanes)
+        if loops:
+            done = sum(lane.loops_done for lane in lanes)
+            parts.append((6, (("loops ", "muted"), (f"{number(done)}/{number(loops)}", "text"))))
+        costs = [lane.cost_today for lane in lanes if lane.cost_today is not None]
+        if costs:
+            parts.append((5, (("today ", "muted"), (money(sum(costs)), "text"))))
+        if not view.complete:
+            parts.append((8, (("reading…", "muted"),)))
+        return parts
+
+
