@@ -11,6 +11,7 @@ from textual.message import Message
 
 from meshtui.bridge import Bridge, Ending, Engine
 from meshtui.core.run_dir import RunDir
+from meshtui.core.watch import POLL_SECONDS
 
 Post = Callable[[Message], object]
 
@@ -27,10 +28,13 @@ class Bridges:
         engine_of: Callable[[RunDir], Engine],
         post_of: Callable[[Path], Post],
         done: Callable[[Path], object] = lambda path: None,
+        *,
+        poll_seconds: float = POLL_SECONDS,
     ) -> None:
         self._engine_of = engine_of
         self._post_of = post_of
         self._done = done
+        self._poll_seconds = poll_seconds
         self._bridges: dict[Path, Bridge] = {}
 
     def of(self, root: Path) -> Bridge:
@@ -39,7 +43,7 @@ class Bridges:
         if bridge is None:
             self._forget_idle()
             run_dir = RunDir(root)
-            bridge = self._bridges[root] = Bridge(run_dir, self._engine_of(run_dir), self._post_of(root))
+            bridge = self._bridges[root] = Bridge(run_dir, self._engine_of(run_dir), self._post_of(root), poll_seconds=self._poll_seconds)
             bridge.on_done = lambda: self._done(root)
         return bridge
 
