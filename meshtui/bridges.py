@@ -43,7 +43,9 @@ class Bridges:
         if bridge is None:
             self._forget_idle()
             run_dir = RunDir(root)
-            bridge = self._bridges[root] = Bridge(run_dir, self._engine_of(run_dir), self._post_of(root), poll_seconds=self._poll_seconds)
+            bridge = self._bridges[root] = Bridge(
+                run_dir, self._engine_of(run_dir), self._post_of(root), poll_seconds=self._poll_seconds
+            )
             bridge.on_done = lambda: self._done(root)
         return bridge
 
@@ -85,7 +87,7 @@ class Bridges:
             for thread in threads:
                 thread.join()
             texts = [f"{root.name}: {text}" if several else text for root, (_, text) in said.items()]
-            finished(all(ended for ended, _ in said.values()), "\n".join(texts))
+            finished(all(ended for ended, _ in said.values()), " ".join(texts))
 
         threading.Thread(target=run, name="meshtui-ending", daemon=True).start()
 
@@ -95,4 +97,5 @@ class Bridges:
         # Told at once, then waited for one by one.
         for bridge in self._bridges.values():
             bridge.rest()
-        return all([bridge.close(max(0.1, until - time.monotonic())) for bridge in self._bridges.values()])
+        ended = [bridge.close(max(0.1, until - time.monotonic())) for bridge in self._bridges.values()]
+        return all(ended)

@@ -281,7 +281,8 @@ COMMANDS: tuple[Command, ...] = (
             group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
     Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
             title="Show the timeline", bar=8, refusal=_when_missions),
-    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", also=EVERYWHERE),
+    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", also=EVERYWHERE,
+            title="Go to the next thing that needs you"),
     Command("inbox", "I", "inbox", "Everything that needs you, in every lane, with evidence and the ways out", group="Needs you",
             title="Open the inbox", bar=9, refusal=_when_needs, also=("fleet",)),
     *(
@@ -307,6 +308,8 @@ COMMANDS: tuple[Command, ...] = (
     Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
     Command("open_lane", "enter", "open lane", "Open the selected lane with everything that can be done there", scope="fleet",
             group="Fleet", title="Open the selected lane", bar=1, refusal=_when_lanes),
+    Command("open_need", "enter", "open lane", "Go to the lane of the selected item, and to its record", scope="inbox",
+            group="Needs you", title="Go to the lane of the selected item", bar=1, refusal=_when_needs),
     Command("fleet", "F", "fleet", "Back to the table of all lanes", group="Fleet", title="Back to the fleet", bar=10,
             refusal=_when_fleet, also=("inbox",)),
     Command("back", "escape", "back", "Back to the list, drop the filter, or return to the fleet", group="Console", also=EVERYWHERE),

@@ -11,6 +11,8 @@ from typing import Any
 
 from meshtui.core.errors import InvalidInput
 
+SWITCH_SECONDS = 0.001
+
 
 def require_terminal(run_dir: Path) -> None:
     """Raise :class:`InvalidInput`, naming the other way, where the console cannot be drawn."""
@@ -22,6 +24,15 @@ def require_terminal(run_dir: Path) -> None:
         raise InvalidInput(f"the console needs a terminal on standard input and output; {instead}")
     if os.environ.get("TERM", "") in ("", "dumb", "unknown"):
         raise InvalidInput(f"the terminal (TERM={os.environ.get('TERM', '')}) cannot place text; {instead}")
+
+
+def _prepare(run_dir: Path, *, no_color: bool) -> None:
+    """What every console needs before Textual is imported."""
+    require_terminal(run_dir)
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+    # Threads that read must not keep a key waiting: Python lets one of them have the turn for 5 ms else.
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def run_console(
@@ -39,10 +50,7 @@ def run_console(
     ``runner_options`` and ``detach_arguments`` say how a runner started from the console works; see
     :class:`meshtui.bridge.LaneEngine`. Raises :class:`InvalidInput` where there is no terminal.
     """
-    require_terminal(run_dir)
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
-
+    _prepare(run_dir, no_color=no_color)
     from meshtui.app import MeshtuiApp
     from meshtui.bridge import LaneEngine
     from meshtui.core.run_dir import RunDir
@@ -57,6 +65,26 @@ def run_console(
         view=engine.glance(),
         read_only=read_only,
         work=work,
+        settings=settings,
+        settings_problems=problems,
+    )
+    code = app.run()
+    return app.return_code or code or 0
+
+
+def run_fleet(places: Sequence[Path], *, read_only: bool = False, no_color: bool = False) -> int:
+    """Show the run directories among and in ``places`` until the operator leaves; the exit code."""
+    _prepare(places[0], no_color=no_color)
+    from meshtui.app import MeshtuiApp
+    from meshtui.core.run_dir import RunDir
+    from meshtui.fleet import RunDirFleet
+    from meshtui.settings import load_settings
+
+    settings, problems = load_settings()
+    app = MeshtuiApp(
+        RunDir(places[0]),
+        fleet=RunDirFleet(places),
+        read_only=read_only,
         settings=settings,
         settings_problems=problems,
     )

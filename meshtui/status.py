@@ -107,7 +107,7 @@ def lane_mark(view: LaneView | None) -> Mark:
 def summary_mark(lane: LaneSummary) -> Mark:
     """The state of one lane of a fleet."""
     if lane.problem is not None:
-        return Mark("✖", "unreadable", "bad")
+        return Mark("✖", "broken", "bad")
     if not lane.loaded:
         return Mark("○", "reading", "idle")
     if not lane.exists:

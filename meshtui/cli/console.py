@@ -31,15 +31,15 @@ def draw(
     no_color: bool,
 ) -> int:
     """Write a picture, print the snapshot or a summary; 1 if something of ``fail_on`` needs attention."""
-    from meshtui.core.snapshot import take_snapshot
+    from meshtui.core.snapshot import take_fleet_snapshot, take_snapshot
 
     clock = _clock(now)
     kinds = _kinds(fail_on)
     cells = _size(size)
-    root = _one(roots)
-    snapshot = take_snapshot(existing(root).root, clock)
+    roots = [existing(root).root for root in roots]
+    snapshot = take_snapshot(roots[0], clock) if len(roots) == 1 else take_fleet_snapshot(roots, clock)
     if screenshot is not None:
-        _write_picture(root, screenshot, cells, clock, screen, no_color=no_color)
+        _write_picture(roots, screenshot, cells, clock, screen, no_color=no_color)
     value = snapshot.as_json()
     if as_json:
         print_json(value)
@@ -57,20 +57,28 @@ def draw(
 
 
 def _write_picture(
-    root: Path, target: Path, size: tuple[int, int], clock: Clock, screen: str | None, *, no_color: bool
+    roots: Sequence[Path],
+    target: Path,
+    size: tuple[int, int],
+    clock: Clock,
+    screen: str | None,
+    *,
+    no_color: bool,
 ) -> None:
     from meshtui.core import storage
-    from meshtui.core.snapshot import kind_of_directory
 
-    if kind_of_directory(root) == "fleet":
-        raise InvalidInput(f"{root} holds several lanes; use --json, or name one of them")
     if no_color:
         os.environ["NO_COLOR"] = "1"
-    from meshtui.headless import SCREENS, render_svg
+    from meshtui.headless import FLEET_SCREENS, SCREENS, render_fleet_svg, render_svg
 
-    if screen is not None and screen not in SCREENS:
-        raise InvalidInput(f"--screen {screen!r} is unknown; use one of: {', '.join(SCREENS)}")
-    svg = render_svg(existing(root).root, size=size, now_ms=clock.now_ms(), screen=screen)
+    fleet = _is_fleet(roots)
+    known = FLEET_SCREENS if fleet else SCREENS
+    if screen is not None and screen not in known:
+        raise InvalidInput(f"--screen {screen!r} is unknown; use one of: {', '.join(known)}")
+    if fleet:
+        svg = render_fleet_svg(roots, size=size, now_ms=clock.now_ms(), screen=screen)
+    else:
+        svg = render_svg(roots[0], size=size, now_ms=clock.now_ms(), screen=screen)
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InvalidInput(f"--screenshot {target}: name a file in a folder that exists")
     storage.write_atomic(target.absolute(), svg.encode(), durable=False, mode=0o666)
@@ -78,23 +86,20 @@ def _write_picture(
 
 def open_console(roots: Sequence[Path], *, read_only: bool, no_color: bool, work: bool = False) -> int:
     """Open the console, with ``work`` together with a runner behind it; its exit code."""
-    from meshtui.console import require_terminal, run_console
-    from meshtui.core.snapshot import kind_of_directory, lanes_in
+    from meshtui.console import require_terminal, run_console, run_fleet
 
     require_terminal(roots[0])
-    run_dir = existing(_one(roots))
-    if kind_of_directory(run_dir.root) == "fleet":
-        lanes = ", ".join(path.name for path in lanes_in(run_dir.root))
-        raise InvalidInput(f"{run_dir.root} holds several lanes ({lanes}); name one of them with --run-dir")
-    return run_console(run_dir.root, read_only=read_only, no_color=no_color, work=work)
+    roots = [existing(root).root for root in roots]
+    if _is_fleet(roots):
+        return run_fleet(roots, read_only=read_only, no_color=no_color)
+    return run_console(roots[0], read_only=read_only, no_color=no_color, work=work)
 
 
-def _one(roots: Sequence[Path]) -> Path:
-    if len(roots) > 1:
-        raise InvalidInput(
-            "one --run-dir at a time in this version; for several use: meshtui status --json on their folder"
-        )
-    return roots[0]
+def _is_fleet(roots: Sequence[Path]) -> bool:
+    """Whether several run directories are meant: named one by one, or by a folder that holds them."""
+    from meshtui.core.snapshot import kind_of_directory
+
+    return len(roots) > 1 or kind_of_directory(roots[0]) == "fleet"
 
 
 def _clock(now: str | None) -> Clock:

@@ -8,23 +8,19 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from textual.widgets import Input
 
 from meshtui import receipts
-from meshtui.bridge import Bridge, Ending, Operations
+from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
-from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
+from meshtui.core.view import SECTIONS, Attention, LaneView, Row, Section
 from meshtui.receipts import Said, count
 from meshtui.screens.exits import ExitTaking, Work
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
+from meshtui.widgets.listing import ListTable
 from meshtui.widgets.table import QueueTable
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
+    from meshtui.core.mesh.view import MissionView
     from meshtui.widgets.pane import PartsPane
-
-    _Base = Screen[None]
-else:
-    _Base = object
 
 
 class Console(Protocol):
@@ -329,4 +325,3 @@ class LaneActions(ExitTaking):
     @property
     def _app(self) -> Console:
         return cast("Console", self.app)
-

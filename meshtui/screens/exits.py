@@ -176,9 +176,7 @@ class ExitTaking(_Base):
         self.app.push_screen(VerdictForm(mission, loop, verdict), decided)
 
 
-def behind(
-    item: Attention, missions: tuple[MissionView, ...]
-) -> tuple[MissionView | None, LoopRow | None]:
+def behind(item: Attention, missions: tuple[MissionView, ...]) -> tuple[MissionView | None, LoopRow | None]:
     """The mission and the loop that an item is about."""
     for mission in missions:
         if item.key is None and mission.mission_id == item.subject:
@@ -198,4 +196,3 @@ def seconds_in(command: str) -> float | None:
         return float(words[words.index("--deadline-seconds") + 1])
     except ValueError:
         return None
-

@@ -153,6 +153,7 @@ class FleetScreen(NeedsScreen, Screen[None]):
     @on(FleetChanged)
     def _take_view(self, message: FleetChanged) -> None:
         self.view = message.view
+        self.home.take_fleet(message.view)
         self.draw()
 
     @on(FleetTable.Highlighted)

@@ -57,7 +57,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
 
     def __init__(self, needs: tuple[Need, ...], *, lanes: bool, select: str | None = None) -> None:
         super().__init__()
-        self._first = needs
+        self._newest = needs
         self._lanes = lanes
         self._select = select
 
@@ -71,18 +71,23 @@ class InboxScreen(NeedsScreen, Screen[None]):
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
-        self.inbox.empty = "Nothing needs you. What does appears here by itself; esc goes back."
+        self.query_one("#inbox").border_subtitle = "esc goes back"
+        self.inbox.empty = "Nothing needs you. What does appears here by itself."
         self.set_interval(refresh_of(self), self.tick_needs, name="tick")
-        self.take_needs(self._first, lanes=self._lanes)
+        self._draw()
         if self._select is not None:
             self.inbox.select(self._select)
-        self.draw_keys()
 
     def take_needs(self, needs: tuple[Need, ...], *, lanes: bool) -> None:
         """Show what needs somebody now."""
+        self._newest, self._lanes = needs, lanes
         if self.is_mounted:
-            self.query_one(InboxLine).show(needs)
-            self.show_needs(needs, lanes=lanes)
+            self._draw()
+
+    def _draw(self) -> None:
+        with self.app.batch_update():
+            self.query_one(InboxLine).show(self._newest)
+            self.show_needs(self._newest, lanes=self._lanes)
             self.draw_keys()
 
     def draw_need(self) -> None:
@@ -90,7 +95,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
         panel, need = self.query_one("#evidence"), self.need
         panel.display = need is not None
         title = "" if need is None else need.item.subject
-        if need is not None and self.inbox.lanes:
+        if need is not None and self.inbox.lanes and need.lane != need.item.subject:
             title = f"{need.lane} · {title}"
         panel.border_title = Content(clean(title))
 
@@ -109,8 +114,12 @@ class InboxScreen(NeedsScreen, Screen[None]):
         )
 
     def draw_keys(self) -> None:
-        labels = {"open": "open lane" if self.inbox.lanes else "go there"}
+        labels = {"open_need": "open lane" if self.inbox.lanes else "go there"}
         self.query_one(KeyBar).show(self.situation, labels)
+
+    def action_open_need(self) -> None:
+        if not self._refused("open_need") and self.need is not None:
+            self.home.open_lane(self.need.run_dir, key=self.need.item.key)
 
     def action_back(self) -> None:
         self.dismiss()

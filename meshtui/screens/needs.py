@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 
 from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
-from meshtui.core.fleet import Need
+from meshtui.core.fleet import FleetView, Need
 from meshtui.core.view import Attention
 from meshtui.evidence import EvidenceRead, EvidenceReader, Fact
 from meshtui.messages import Told
@@ -30,6 +30,7 @@ class Home(Protocol):
     def open_inbox(self) -> None: ...
     def close_lane(self) -> None: ...
     def ask_to_leave(self) -> None: ...
+    def take_fleet(self, view: FleetView) -> None: ...
 
 
 class NeedsScreen(ExitTaking):

@@ -66,7 +66,9 @@ class NeedsYou(Painted, can_focus=True):
         if items is not self.items and items != self.items:
             kept = self.selected
             self.items = items
-            at = next((index for index, item in enumerate(items) if kept is not None and _same(item, kept)), None)
+            at = next(
+                (index for index, item in enumerate(items) if kept is not None and _same(item, kept)), None
+            )
             # Where it went, the item that took its place: the number keys ask before they mean that one.
             self._index = at if at is not None else max(0, min(self._index, len(items) - 1))
             self.display = bool(items)

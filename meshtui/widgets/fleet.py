@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+from rich.cells import cell_len
 from textual.message import Message
 
-from meshtui.core.fleet import FleetView, LaneSummary
+from meshtui.core.fleet import URGENCY, FleetView, LaneSummary
 from meshtui.status import ATTENTION_MARKS, LANE_STATES, attention_mark, summary_mark
 from meshtui.text import clean, cut_end, cut_middle, money, number, stopwatch
 from meshtui.widgets.columns import NOTHING, Column, Layout
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import Line, Painted, Span, width_of
+from meshtui.widgets.paint import Line, Painted, Span, crop, width_of
 from meshtui.widgets.status_line import sparkline
 
 SPARK_CELLS = 8
@@ -49,7 +50,7 @@ def _age(row: LaneSummary, index: int, width: int, now: int) -> Span:
     if active is None or active.started_at is None:
         return "", "text"
     late = active.deadline_at is not None and now > active.deadline_at
-    return stopwatch(now - active.started_at), "bad" if late else "run"
+    return stopwatch(now - active.started_at), "bad" if late else "run" if row.running else "muted"
 
 
 def _loops(row: LaneSummary, index: int, width: int, now: int) -> Span:
@@ -69,31 +70,35 @@ def _never(row: object, index: int, width: int, now: int) -> Span:
 
 
 def _needs(row: LaneSummary, width: int, now: int) -> Line:
-    """How many of which kind, the most urgent first, and the first one by name where there is room."""
+    """How many of which kind, the most urgent first; of a single one what it says, where there is room."""
     if row.problem is not None:
-        spans: list[Span] = [(cut_end(clean(row.problem), width), "bad")]
-    elif not row.attention:
-        spans = [("", "text")]
-    else:
-        spans = []
-        kinds = Counter(item.kind for item in row.attention)
-        ordered = [kind for kind in ATTENTION_MARKS if kind in kinds]
-        first = min(row.attention, key=lambda item: ordered.index(item.kind))
-        for kind in ordered:
-            mark = ATTENTION_MARKS[kind]
-            piece = f"{mark.glyph} {kinds[kind]} {mark.word}"
-            if width_of(spans) + len(piece) + 4 > width and spans:
-                spans.append(("…", "muted"))
-                break
-            spans += [(piece, mark.look), ("  ", "text")]
-        left = width - width_of(spans)
-        if left > 16 and len(ordered) == 1:
-            spans.append((cut_end(clean(f"{first.subject}: {first.text}"), left), "muted"))
-    used = width_of(spans)
-    if used > width:
-        text, look = spans[0]
-        return ((cut_end(text, width), look),)
-    return (*spans, (" " * (width - used), "text"))
+        return _filled([(cut_end(clean(row.problem), width), "bad")], width)
+    kinds = Counter[str](item.kind for item in row.attention)
+    ordered = [kind for kind in URGENCY if kinds[kind]]
+    left = len(row.attention)
+    spans: list[Span] = []
+    for kind in ordered:
+        mark = ATTENTION_MARKS[kind]
+        piece = f"{mark.glyph} {kinds[kind]} {mark.word}"
+        rest = f"  +{left - kinds[kind]}" if left > kinds[kind] else ""
+        gap = "  " if spans else ""
+        if spans and width_of(spans) + len(gap) + cell_len(piece + rest) > width:
+            spans.append((f"  +{left}", "muted"))
+            break
+        spans += [(gap, "text"), (cut_end(piece, width), mark.look)]
+        left -= kinds[kind]
+    room = width - width_of(spans) - 2
+    if len(row.attention) == 1 and room >= 16:
+        item = row.attention[0]
+        text = item.text if item.subject == row.name else f"{item.subject}: {item.text}"
+        spans += [("  ", "text"), (cut_end(clean(text), room), "muted")]
+    return _filled(spans, width)
+
+
+def _filled(spans: list[Span], width: int) -> Line:
+    """``spans`` in exactly ``width`` cells."""
+    shown = crop(spans, width)
+    return (*shown, (" " * (width - width_of(shown)), "text"))
 
 
 COLUMNS = (
@@ -106,7 +111,7 @@ COLUMNS = (
     Column("loops", _loops, 7, 6, right=True),
     Column("stalls", _stalls, 6, 8, right=True),
     Column("today", _cost, 7, 5, right=True),
-    Column("needs you", _never, 11, 1, grows=5, paint=_needs),
+    Column("needs you", _never, 15, 1, grows=5, paint=_needs),
 )
 
 
@@ -197,5 +202,3 @@ class FleetLine(Painted):
         if not view.complete:
             parts.append((8, (("reading…", "muted"),)))
         return parts
-
-

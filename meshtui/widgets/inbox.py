@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
 
 from rich.cells import cell_len
 from textual import events
@@ -91,7 +90,9 @@ class InboxTable(ListTable[Need]):
     def _see(self) -> None:
         need = self.selected
         ways = tuple((way.label, way.command) for way in need.item.exits) if need is not None else ()
-        self.steady.see((need.key, ways) if need is not None else None, now_of(self), by_hand=not self._by_data)
+        self.steady.see(
+            (need.key, ways) if need is not None else None, now_of(self), by_hand=not self._by_data
+        )
 
     def matches(self, row: Need, needle: str) -> bool:
         texts = (row.lane, row.item.subject, row.item.text, attention_mark(row.item).word)
@@ -210,5 +211,3 @@ class WaysOut(Painted):
         number = self._way_at(event)
         if number is not None:
             self.post_message(self.Picked(number))
-
-

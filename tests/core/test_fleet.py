@@ -182,7 +182,7 @@ def test_a_long_journal_is_read_bit_by_bit(tmp_path: Path, monkeypatch: pytest.M
     assert first < 25
     assert reader.unread
     looks = 0
-    while reader.unread:
+    while bool(reader.unread):
         reader.refresh()
         looks += 1
     assert looks > 5
