@@ -90,9 +90,7 @@ def crowd(count: int) -> FleetView:
     """Two lanes in which ``count`` things need somebody."""
     items = [parked(f"US-{number:03d}", number) for number in range(count)]
     half = count // 2
-    return FleetView.of(
-        [summary("api", *items[:half]), summary("web", *items[half:])], places=PLACES
-    )
+    return FleetView.of([summary("api", *items[:half]), summary("web", *items[half:])], places=PLACES)
 
 
 def facts(need: Need, missions: Sequence[MissionView]) -> tuple[Fact, ...]:
