@@ -307,14 +307,16 @@ class MeshtuiApp(Leaves, App[int], inherit_bindings=False):
         screen = LaneScreen(read_only=self.read_only, run_dir=root, of_fleet=True)
         bridge = self.bridge_to(root)
         if bridge is not None:
-            bridge.talk_to(screen.post_message)
             screen.bridge = bridge
             screen.runner_here = bridge.runner_alive
             screen.missions_here = bridge.missions_alive
-            bridge.start()
         if self._follower is not None:
             self._follower.away = True
         self.push_screen(screen)
+        if bridge is not None:
+            # Only a screen that the app knows can be posted to from a thread.
+            bridge.talk_to(screen.post_message)
+            bridge.start()
         return screen
 
     def close_lane(self) -> None:

@@ -48,6 +48,8 @@ class Load:
             text=True,
             env=python_environment(),
         )
+        self.rate: float | None = None
+        """How many changes a second there were, once it is over."""
         self._expect("built")
 
     def _expect(self, word: str) -> None:
@@ -74,7 +76,9 @@ class Load:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._process.terminate()
+        said = self._out.read().strip()
         self._process.wait(10)
+        self.rate = float(said) if error is None else None
 
 
 @dataclass(slots=True)
@@ -161,6 +165,7 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
     return [
         *_rows(f"key to repaint in the fleet: {what}", fleet),
         *_rows("key to repaint in one of its lanes", lane),
+        Row("changes that were made", load.rate or 0.0, "/s", least=rate * 0.9),
         Row("the console's processor, of one core", watch.use.cpu, "%", CPU_PERCENT,
             f"over {len(watch.use.percents)} samples, the busiest {max(watch.use.percents, default=0):.0f} %"),
         Row("the console's memory, at most", watch.use.most, "MB", MEMORY_MB),

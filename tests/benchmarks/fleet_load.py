@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -171,27 +173,27 @@ class Busy:
         self.journal.append("loop_maker_started", loop_id, {"mission_id": MISSION})
 
 
-def work(busy: list[Busy], *, rate: float, seconds: float) -> int:
-    """Make ``rate`` changes a second for so long, the lanes in turn; how many were made."""
+def work(busy: list[Busy], *, rate: float, stop: threading.Event) -> float:
+    """Make ``rate`` changes a second until ``stop``, the lanes in turn; how many a second were made."""
     began, made = time.monotonic(), 0
-    while (now := time.monotonic()) < began + seconds:
+    while not stop.is_set():
+        now = time.monotonic()
         due = int((now - began) * rate)
         while made < due:
             busy[made % len(busy)].change()
             made += 1
-        time.sleep(max(0.0, began + (made + 1) / rate - time.monotonic()))
-    return made
+        stop.wait(max(0.0, began + (made + 1) / rate - time.monotonic()))
+    return made / max(1e-9, time.monotonic() - began)
 
 
 def main() -> int:
-    """Build, say so, and change until the time is over or standard input ends."""
+    """Build, say so, wait for a line, then change until SIGTERM; at the end say how fast it was."""
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.fleet_load")
     parser.add_argument("root", type=Path)
     parser.add_argument("--lanes", type=int, default=20)
     parser.add_argument("--loops", type=int, default=2000)
     parser.add_argument("--pending", type=int, default=50_000)
     parser.add_argument("--rate", type=float, default=200.0)
-    parser.add_argument("--seconds", type=float, default=3600.0)
     options = parser.parse_args()
     if not (options.root / name_of(0)).exists():
         build(options.root, lanes=options.lanes, loops=options.loops, pending=options.pending)
@@ -207,9 +209,11 @@ def main() -> int:
     print("built", flush=True)
     sys.stdin.readline()
     print(READY, flush=True)
+    stop = threading.Event()
+    signal.signal(signal.SIGTERM, lambda number, frame: stop.set())
     with unsynced():
-        made = work(busy, rate=options.rate, seconds=options.seconds)
-    print(f"made {made}", flush=True)
+        made = work(busy, rate=options.rate, stop=stop)
+    print(f"{made:.1f}", flush=True)
     return 0
 
 
