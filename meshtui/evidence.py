@@ -76,7 +76,7 @@ def evidence_of(need: Need, missions: Missions = ()) -> tuple[Fact, ...]:
     """What is known beyond the one line of the item; reads its files."""
     mission, loop = _behind(need, missions)
     if mission is not None:
-        return tuple(_of_loop(mission, loop) if loop is not None else _of_mission(mission))
+        return tuple(_of_loop(mission, loop, need) if loop is not None else _of_mission(mission))
     facts: list[Fact] = []
     if need.item.key is not None:
         from meshtui.core.lane.reader import LaneReader
@@ -170,10 +170,11 @@ def _of_mission(mission: MissionView) -> list[Fact]:
     ]
 
 
-def _of_loop(mission: MissionView, loop: LoopRow) -> list[Fact]:
+def _of_loop(mission: MissionView, loop: LoopRow, need: Need) -> list[Fact]:
     from meshtui.core.mesh.detail import Gate, read_part
 
-    facts = [Fact("blocker", clean(text), "bad") for text in loop.blockers[:4]]
+    said = need.item.text
+    facts = [Fact("blocker", clean(text), "bad") for text in loop.blockers[:6] if text not in said]
     facts += _fact("loop", loop.title)
     where = f"{loop.phase or loop.status}, iteration {loop.iteration} of {loop.max_iterations}"
     facts += _fact("phase", where)

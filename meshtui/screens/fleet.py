@@ -89,7 +89,7 @@ class FleetScreen(NeedsScreen, Screen[None]):
         with self.app.batch_update():
             self.query_one(FleetLine).show(view)
             needs = view.needs if view is not None else ()
-            self.show_needs(needs, lanes=True)
+            self.show_needs(needs, lanes=True, settled=view is not None and view.complete)
             self.query_one("#inbox").border_title = f"Needs you · {number(len(needs))}"
             lanes = view.lanes if view is not None else ()
             self.table.show(lanes, hint=self._hint())

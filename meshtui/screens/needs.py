@@ -64,10 +64,10 @@ class NeedsScreen(ExitTaking):
         """The selected item."""
         return self.inbox.selected
 
-    def show_needs(self, needs: tuple[Need, ...], *, lanes: bool) -> None:
+    def show_needs(self, needs: tuple[Need, ...], *, lanes: bool, settled: bool = True) -> None:
         """List ``needs``; with ``lanes`` each names its lane."""
         self.needs = needs
-        self.inbox.show(needs, lanes=lanes)
+        self.inbox.show(needs, lanes=lanes, settled=settled)
         self.draw_need()
 
     def draw_need(self) -> None:

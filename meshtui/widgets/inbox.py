@@ -77,15 +77,19 @@ class InboxTable(ListTable[Need]):
         """Whether several lanes are shown, so that a row has to name its own."""
         self.empty = "Nothing needs you."
 
-    def show(self, needs: tuple[Need, ...], *, lanes: bool, hint: str | None = None) -> None:
-        """List ``needs``; the selected item stays selected where it still stands."""
+    def show(self, needs: tuple[Need, ...], *, lanes: bool, settled: bool = True) -> None:
+        """List ``needs``; the selected item stays selected where it still stands.
+
+        Not ``settled`` is a list that is still read for the first time: nobody has seen another one.
+        """
         self.lanes = lanes
         self._by_data = True
         if needs == self._source:
             needs = self._source
-        self.take(needs, hint=hint)
+        self.take(needs)
+        if settled:
+            self._see()
         self._by_data = False
-        self._see()
 
     def _see(self) -> None:
         need = self.selected
