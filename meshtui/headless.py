@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from meshtui.evidence import Fact
     from meshtui.messages import Planned
     from meshtui.screens.lane import LaneScreen
+    from meshtui.settings import Settings
 
 DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
 LOOP_PARTS = ("diff", "gates", "proof", "findings", "log")
@@ -46,17 +47,18 @@ def render_svg(
     screen: str | None = None,
     detail: Callable[[str], Detail | None] | None = None,
     select: str | None = None,
+    settings: Settings | None = None,
 ) -> str:
     """The screen of a lane as SVG, ``size`` columns by lines, as it looks at ``now_ms``.
 
     ``source`` is a run directory, or a view that was made before; ``detail`` then reads records. ``screen``
-    is one of :data:`SCREENS`; ``select`` names a record to select by its key. Must not be called from
+    is one of :data:`SCREENS`; ``select`` names a record to select by its key; ``settings`` are an operator's, else the defaults. Must not be called from
     within a running event loop.
     """
     if screen is not None and screen not in SCREENS:
         raise InvalidInput(f"no screen {screen!r}; one of: {', '.join(SCREENS)}", field="screen")
     view, read = _read(source, now_ms) if isinstance(source, Path) else (source, detail)
-    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select))
+    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select, settings))
 
 
 def render_fleet_svg(
@@ -67,6 +69,7 @@ def render_fleet_svg(
     screen: str | None = None,
     evidence: Callable[[Need, Sequence[MissionView]], tuple[Fact, ...]] | None = None,
     select: str | None = None,
+    settings: Settings | None = None,
 ) -> str:
     """Several lanes as SVG; ``source`` is what the operator names, or a view that was made before.
 
@@ -85,7 +88,8 @@ def render_fleet_svg(
 
         follower = FleetFollower(RunDirs(source), on_view=lambda _: None, clock=ManualClock(now_ms))
         view = follower.read_all()
-    return asyncio.run(_draw_fleet(view, evidence or evidence_of, size, now_ms, screen or "fleet", select))
+    read = evidence or evidence_of
+    return asyncio.run(_draw_fleet(view, read, size, now_ms, screen or "fleet", select, settings))
 
 
 async def _draw_fleet(
@@ -95,13 +99,21 @@ async def _draw_fleet(
     now_ms: int,
     screen: str,
     select: str | None,
+    settings: Settings | None,
 ) -> str:
     from meshtui.app import MeshtuiApp
     from meshtui.screens.fleet import FleetScreen
     from meshtui.screens.needs import NeedsScreen
+    from meshtui.settings import Settings
 
     place = view.places[0] if view.places else Path()
-    app = MeshtuiApp(RunDir(place), fleet_view=view, clock=ManualClock(now_ms), still=True)
+    app = MeshtuiApp(
+        RunDir(place),
+        fleet_view=view,
+        clock=ManualClock(now_ms),
+        still=True,
+        settings=settings if settings is not None else Settings(),
+    )
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await _settle(pilot)
@@ -150,15 +162,23 @@ async def _draw(
     now_ms: int,
     screen: str,
     select: str | None,
+    settings: Settings | None,
 ) -> str:
     from meshtui.app import MeshtuiApp
     from meshtui.evidence import evidence_of
     from meshtui.inspector import output_lines
     from meshtui.screens.lane import LaneScreen
+    from meshtui.settings import Settings
     from meshtui.widgets.detail import PARTS, DetailPane
     from meshtui.widgets.table import QueueTable
 
-    app = MeshtuiApp(RunDir(view.run_dir), view=view, clock=ManualClock(now_ms), still=True)
+    app = MeshtuiApp(
+        RunDir(view.run_dir),
+        view=view,
+        clock=ManualClock(now_ms),
+        still=True,
+        settings=settings if settings is not None else Settings(),
+    )
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await _settle(pilot)

@@ -7,7 +7,6 @@ phase's deadline and ended as every call is; what it ends itself are its own wor
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,10 @@ from meshtui.core.engines.base import (
     Outcome,
     OutputReader,
     ReplyBuffer,
+    Usage,
     failure_text,
 )
+from meshtui.core.own import own_command
 
 NAME = "mesh"
 HANDED_OVER = 5
@@ -40,18 +41,7 @@ class MeshEngine:
 
     def launch(self, request: EngineRequest) -> Launch:
         """The command that plans the prompt, unless it was planned before, and runs the mission."""
-        argv = [
-            sys.executable,
-            "-P",
-            "-m",
-            "meshtui",
-            "run",
-            "-",
-            "--mission",
-            self.mission_id,
-            "--json",
-            "--trust",
-        ]
+        argv = [*own_command("run", "-", "--mission", self.mission_id, "--json", "--trust")]
         argv += ["--run-dir", str(self.run_dir), "--engine", self.engine]
         if self.repo is not None:
             argv += ["--repo", self.repo]
@@ -78,18 +68,20 @@ class MeshReader:
         """Done when every loop is and the result is merged, or when a person is to decide."""
         value = self._document()
         proof: dict[str, Any] = value.get("graph_proof") or {}
+        usage = Usage.from_json(proof.get("usage"))
         if exit_code == 0:
             branch = proof.get("branch")
-            return Outcome("done", reply=f"mission {self._mission_id} is done: branch {branch}")
+            return Outcome("done", reply=f"mission {self._mission_id} is done: branch {branch}", usage=usage)
         if exit_code == HANDED_OVER:
             return Outcome(
                 "done",
                 reply=f"mission {self._mission_id} waits for a person: meshtui answer {self._mission_id} "
                 "--approve or --reject, then meshtui resume",
+                usage=usage,
             )
         blockers = [str(item) for item in proof.get("blockers") or []]
         words = "; ".join(blockers[:5]) or failure_text(exit_code, stderr_tail)
-        return Outcome("failed", error=f"mission {self._mission_id} ended badly: {words}")
+        return Outcome("failed", error=f"mission {self._mission_id} ended badly: {words}", usage=usage)
 
     def _document(self) -> dict[str, Any]:
         try:

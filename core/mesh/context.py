@@ -122,7 +122,9 @@ class MissionContext:
     verify_lease: Callable[[], None]
     """Raises ``LeaseLost``; called before every write that decides something."""
     files_lock: threading.Lock = field(default_factory=threading.Lock)
-    """Around files that several loops write to."""
+    """Around what several loops write to."""
+    on_base: dict[str, Evidence] = field(default_factory=dict)
+    """How gates that failed somewhere ended on the base commit."""
 
     @property
     def base(self) -> str:
@@ -134,6 +136,34 @@ class MissionContext:
         """Journal an event of the mission."""
         known = {key: value for key, value in data.items() if value is not None}
         self.journal.append(event, subject, {"mission_id": self.plan.mission_id, **known})
+
+
+class HeldWorker(BaseModel):
+    """A worker that waits for its engine's usage limit to pass."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    engine: str
+    until_ms: int
+    since_ms: int
+    holds: int = 1
+    """How often in a row."""
+    known: bool = False
+    """Whether the engine said when its limit ends."""
+    error: str = ""
+    """The engine's own words."""
+    kept: bool = True
+    """Whether its working copy is as it left it."""
+
+
+class Spent(BaseModel):
+    """The cap that a loop came near."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    cap: str
+    used: float
+    max: float
 
 
 class Progress(BaseModel):
@@ -159,6 +189,10 @@ class Progress(BaseModel):
     """Competing candidates that passed their gates as well, best first: next if checkers refuse this one."""
     survivors: list[str] = []
     """Processes that nothing could end."""
+    held: dict[str, HeldWorker] = {}
+    """Worker slot to what holds it, kept until the worker is through: it stands in no call meanwhile."""
+    warned: Spent | None = None
+    """The warning about a cap, given once."""
     sessions: dict[str, str] = {}
     """Maker slot to its session."""
     session_usage: dict[str, dict[str, float]] = {}
@@ -174,6 +208,8 @@ class Progress(BaseModel):
     failed: list[str] = []
     skipped: list[str] = []
     gate_blockers: list[str] = []
+    on_base: dict[str, Evidence] = {}
+    """How gates that failed on a candidate ended on the base commit."""
     evidence: list[Evidence] = []
     used: BudgetUsed = BudgetUsed()
     wall_recorded_at: int = 0

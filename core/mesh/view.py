@@ -11,20 +11,19 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from meshtui.core.clock import Clock, SystemClock, from_iso
+from meshtui.core.clock import Clock, SystemClock, from_iso, iso
 from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places
+from meshtui.core.mesh.rebuild import rebuilt_state
 from meshtui.core.mesh.runlog import read_run_log
 from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
+from meshtui.core.view import Attention, AttentionKind, Doing, Exit, Held, RunnerView, Spent
 
 BAD = ("blocked", "failed", "cancelled")
 NEEDY = ("handoff", "blocked", "failed")
-WARN_AT = 0.8
-"""The part of a budget from which on a running loop warns."""
 SURVIVOR = "still running: "
 DEPENDENCY = "dependency "
 
@@ -51,6 +50,14 @@ class LoopRow:
     checkers: int = 0
     active_workers: tuple[str, ...] = ()
     """The worker slots at work, e.g. ``maker-1``."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Those slots with their calls."""
+    doing: tuple[Doing, ...] = ()
+    """What its agents do, as far as they say so."""
+    held: tuple[Held, ...] = ()
+    """Workers that wait for a usage limit to pass."""
+    spent: Spent | None = None
+    """The cap it came near, as it was warned of."""
     workers_used: int = 0
     """Makers and checkers that were at work so far."""
     gates_selected: tuple[str, ...] = ()
@@ -120,6 +127,15 @@ class MissionView:
     def done(self) -> int:
         """How many loops are complete."""
         return sum(1 for loop in self.loops if loop.status == "completed")
+
+    @property
+    def used(self) -> tuple[int | None, float | None]:
+        """Tokens and cost of all its loops, as far as they were reported."""
+        tokens = [loop.budget_used.get("tokens") for loop in self.loops]
+        costs = [loop.budget_used.get("cost_usd") for loop in self.loops]
+        known = [one for one in tokens if isinstance(one, int)]
+        paid = [one for one in costs if isinstance(one, (int, float))]
+        return sum(known) if known else None, sum(paid) if paid else None
 
     @property
     def state(self) -> str:
@@ -250,19 +266,23 @@ class MissionReader:
             known.row, known.calls = self._read_row(loop_id, node, known.files)
         elif known.calls:
             # A call ends without a change of the loop's own files.
-            active = self._at_work(known.calls)
-            if active != known.row.active_workers:
-                known.row = replace(known.row, active_workers=active)
+            alive = self._at_work(known.calls)
+            if alive != known.row.calls:
+                known.row = replace(known.row, active_workers=tuple(slot for slot, _ in alive), calls=alive)
         return known.row
 
-    def _at_work(self, calls: dict[str, Any]) -> tuple[str, ...]:
-        return tuple(sorted(slot for slot, call in calls.items() if self._lives(call)))
+    def _at_work(self, calls: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted((slot, str(call)) for slot, call in calls.items() if self._lives(call)))
 
     def _read_row(
         self, loop_id: str, node: dict[str, Any], files: tuple[str, ...]
     ) -> tuple[LoopRow, dict[str, Any]]:
         """The row, and the calls that its checkpoint names while it runs."""
-        state, checkpoint, proof = (read_object(path) or {} for path in files[:3])
+        checkpoint, proof = (read_object(path) or {} for path in files[1:3])
+        state = read_object(files[0])
+        if state is None or not isinstance(state.get("status"), str):
+            # Cut off by a power cut, as a rule.
+            state = rebuilt_state(proof, checkpoint)
         log = read_run_log(Path(files[3]))
         status = str(state.get("status") or "planned")
         ended = status in ENDED
@@ -276,6 +296,7 @@ class MissionReader:
         )
         acting = _dict(state.get("acting_on"))
         calls = _dict(checkpoint.get("calls")) if status == "running" else {}
+        alive = self._at_work(calls)
         row = LoopRow(
             mission_id=self.paths.mission_id,
             loop_id=loop_id,
@@ -286,23 +307,26 @@ class MissionReader:
             max_iterations=_int(budget.get("max_iterations")),
             level=str(node.get("level") or ""),
             risk=str(risk.get("level") or "low"),
-            risk_reasons=_texts(risk.get("reasons")),
+            risk_reasons=texts(risk.get("reasons")),
             route=str(node.get("route") or ""),
-            files=_texts(scope.get("files")),
-            directories=_texts(scope.get("directories")),
-            dependencies=_texts(node.get("dependencies")),
+            files=texts(scope.get("files")),
+            directories=texts(scope.get("directories")),
+            dependencies=texts(node.get("dependencies")),
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
-            active_workers=self._at_work(calls),
+            active_workers=tuple(slot for slot, _ in alive),
+            calls=alive,
+            held=() if ended else _held(progress, _dict(checkpoint.get("calls"))),
+            spent=None if ended else _spent(progress),
             workers_used=_workers(progress, proof),
             gates_selected=_selected(node),
-            gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
-            gates_failed=_texts(gates.get("failed_gates") if ended else progress.get("failed")),
-            gates_skipped=_texts(gates.get("skipped_gates") if ended else progress.get("skipped")),
+            gates_passed=texts(gates.get("passed_gates") if ended else progress.get("passed")),
+            gates_failed=texts(gates.get("failed_gates") if ended else progress.get("failed")),
+            gates_skipped=texts(gates.get("skipped_gates") if ended else progress.get("skipped")),
             budget_used=_dict(state.get("budget_used")),
             budget_max=budget,
-            changed_files=_texts(proof.get("changed_files") if ended else progress.get("changed_files")),
-            blockers=_texts(state.get("blockers")),
+            changed_files=texts(proof.get("changed_files") if ended else progress.get("changed_files")),
+            blockers=texts(state.get("blockers")),
             handoff_reason=_text(_dict(state.get("handoff")).get("reason")),
             worktree=_text(_dict(proof.get("worktree")).get("path")),
             branch=_text(acting.get("branch")),
@@ -354,8 +378,7 @@ def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]
 
 def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attention]:
     """What of one loop needs the operator; one that only waits for another loop is not listed."""
-    near = _near_cap(loop) if loop.status == "running" else ""
-    if loop.status not in NEEDY and not loop.blockers and not near:
+    if not (loop.status in NEEDY or loop.blockers or loop.held or loop.spent):
         return []
     name = quote(view.mission_id)
     subject = quote(f"{view.mission_id}/{loop.loop_id}")
@@ -375,8 +398,12 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
         return [_item("handoff", loop, why, verdicts if ours else (log,))]
     left = [text for text in loop.blockers if text.startswith(SURVIVOR)]
     found = [_item("survivor", loop, "; ".join(left), (log,))] if left else []
-    if near:
-        found.append(_item("budget", loop, near, (log,)))
+    if loop.held:
+        kill = Exit("kill loop", f"meshtui kill {quote(loop.loop_id)} --mission {name} {where}", "kill")
+        found.append(_item("limit", loop, "; ".join(map(_held_text, loop.held[:3])), (kill, log)))
+    if loop.spent is not None:
+        share = f"{loop.spent.used:g} of {loop.spent.most:g} ({loop.spent.cap})"
+        found.append(_item("budget", loop, f"used {share}; it is ended when that is reached", (log,)))
     own = [text for text in loop.blockers if not text.startswith((DEPENDENCY, SURVIVOR))]
     if loop.status not in ("blocked", "failed") or (loop.blockers and not own):
         return found
@@ -386,15 +413,33 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
     return found
 
 
-def _near_cap(loop: LoopRow) -> str:
-    """What a running loop has nearly used up of its tokens or its money; nothing while it has not."""
-    for key, most, what in (("cost_usd", "max_cost_usd", "$"), ("tokens", "max_tokens_estimate", "tokens")):
-        used, cap = loop.budget_used.get(key), loop.budget_max.get(most)
-        if isinstance(used, (int, float)) and isinstance(cap, (int, float)) and cap and used >= WARN_AT * cap:
-            if what == "$":
-                return f"used ${used:.2f} of ${cap:.2f}"
-            return f"used {used:,} of {cap:,} tokens"
-    return ""
+def _held_text(held: Held) -> str:
+    until = iso(held.until) if held.until is not None else "later"
+    text = f"held until {until}" if held.known else f"held, tried again at {until}"
+    return f"{held.envelope_id} {text}; {held.text or f'usage limit of {held.engine}'}"
+
+
+def _held(progress: dict[str, Any], calls: dict[str, Any]) -> tuple[Held, ...]:
+    """The held workers in a checkpoint; one that stands in a call was started again."""
+    return tuple(
+        Held(
+            envelope_id=slot,
+            engine=_text(one.get("engine")) or "",
+            until=_int(one.get("until_ms")) or None,
+            since=_int(one.get("since_ms")) or None,
+            known=one.get("known") is True,
+            text=_text(one.get("error")) or "",
+        )
+        for slot, one in sorted(_dict(progress.get("held")).items())
+        if isinstance(one, dict) and slot not in calls
+    )
+
+
+def _spent(progress: dict[str, Any]) -> Spent | None:
+    warned = _dict(progress.get("warned"))
+    cap, used, most = _text(warned.get("cap")), warned.get("used"), warned.get("max")
+    known = isinstance(used, (int, float)) and isinstance(most, (int, float))
+    return Spent(cap, float(used), float(most)) if cap and known else None  # type: ignore[arg-type]
 
 
 def _item(kind: AttentionKind, loop: LoopRow, text: str, exits: tuple[Exit, ...]) -> Attention:
@@ -420,7 +465,7 @@ def _selected(node: dict[str, Any]) -> tuple[str, ...]:
     found = [
         gate
         for stage in ("triage", "local", "checker", "integration", "final")
-        for gate in _texts(gates.get(stage))
+        for gate in texts(gates.get(stage))
     ]
     return tuple(dict.fromkeys(found))
 
@@ -433,7 +478,8 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def texts(value: object) -> tuple[str, ...]:
+    """A list in a file as texts; anything else as none."""
     return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 

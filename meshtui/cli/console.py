@@ -6,17 +6,47 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from meshtui.cli.options import existing
-from meshtui.cli.output import print_json, print_line
+from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.clock import Clock, ManualClock, SystemClock, from_iso
 from meshtui.core.errors import InvalidInput
 from meshtui.core.view import AttentionKind
 
+if TYPE_CHECKING:
+    from meshtui.settings import Settings
+
 KINDS: tuple[str, ...] = get_args(AttentionKind)
 MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How the command line asks the console to look; it goes before the operator's file."""
+
+    no_color: bool = False
+    monochrome: bool = False
+    ascii: bool = False
+    theme: str | None = None
+
+    def settings(self) -> tuple[Settings, tuple[str, ...]]:
+        """The operator's settings with this on top, and what is wrong with their file."""
+        from meshtui.settings import load_settings, theme_names
+
+        if self.theme is not None and self.theme not in theme_names():
+            raise InvalidInput(
+                f"--theme {self.theme!r} is unknown; use one of: {', '.join(theme_names())}", field="theme"
+            )
+        if self.no_color:
+            os.environ["NO_COLOR"] = "1"
+        settings, problems = load_settings()
+        if self.ascii:
+            settings = replace(settings, glyphs="ascii")
+        theme = self.theme or ("meshtui-mono" if self.monochrome else None)
+        return (settings if theme is None else replace(settings, theme=theme)), problems
 
 
 def draw(
@@ -28,7 +58,7 @@ def draw(
     now: str | None,
     screen: str | None,
     fail_on: str | None,
-    no_color: bool,
+    looks: Looks,
 ) -> int:
     """Write a picture, print the snapshot or a summary; 1 if something of ``fail_on`` needs attention."""
     from meshtui.core.snapshot import take_fleet_snapshot, take_snapshot
@@ -39,7 +69,7 @@ def draw(
     roots = [existing(root).root for root in roots]
     snapshot = take_snapshot(roots[0], clock) if len(roots) == 1 else take_fleet_snapshot(roots, clock)
     if screenshot is not None:
-        _write_picture(roots, screenshot, cells, clock, screen, no_color=no_color)
+        _write_picture(roots, screenshot, cells, clock, screen, looks)
     value = snapshot.as_json()
     if as_json:
         print_json(value)
@@ -62,37 +92,41 @@ def _write_picture(
     size: tuple[int, int],
     clock: Clock,
     screen: str | None,
-    *,
-    no_color: bool,
+    looks: Looks,
 ) -> None:
     from meshtui.core import storage
-
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
     from meshtui.headless import FLEET_SCREENS, SCREENS, render_fleet_svg, render_svg
 
     fleet = _is_fleet(roots)
     known = FLEET_SCREENS if fleet else SCREENS
     if screen is not None and screen not in known:
         raise InvalidInput(f"--screen {screen!r} is unknown; use one of: {', '.join(known)}")
+    settings, problems = looks.settings()
+    warn(problems)
+    now = clock.now_ms()
     if fleet:
-        svg = render_fleet_svg(roots, size=size, now_ms=clock.now_ms(), screen=screen)
+        svg = render_fleet_svg(roots, size=size, now_ms=now, screen=screen, settings=settings)
     else:
-        svg = render_svg(roots[0], size=size, now_ms=clock.now_ms(), screen=screen)
+        svg = render_svg(roots[0], size=size, now_ms=now, screen=screen, settings=settings)
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InvalidInput(f"--screenshot {target}: name a file in a folder that exists")
     storage.write_atomic(target.absolute(), svg.encode(), durable=False, mode=0o666)
 
 
-def open_console(roots: Sequence[Path], *, read_only: bool, no_color: bool, work: bool = False) -> int:
+def open_console(
+    roots: Sequence[Path], *, read_only: bool, looks: Looks = Looks(), work: bool = False
+) -> int:
     """Open the console, with ``work`` together with a runner behind it; its exit code."""
     from meshtui.console import require_terminal, run_console, run_fleet
 
     require_terminal(roots[0])
     roots = [existing(root).root for root in roots]
+    settings, problems = looks.settings()
     if _is_fleet(roots):
-        return run_fleet(roots, read_only=read_only, no_color=no_color)
-    return run_console(roots[0], read_only=read_only, no_color=no_color, work=work)
+        return run_fleet(roots, read_only=read_only, settings=settings, settings_problems=problems)
+    return run_console(
+        roots[0], read_only=read_only, work=work, settings=settings, settings_problems=problems
+    )
 
 
 def _is_fleet(roots: Sequence[Path]) -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from meshtui import receipts
-from meshtui.bridge import Bridge, Operations
+from meshtui import receipts, undo
+from meshtui.bridge import Bridge
 from meshtui.core.view import Attention, Exit
 from meshtui.receipts import Said, count
+from meshtui.screens.acting import Undo, Work
 from meshtui.steady import Steady
 from meshtui.text import clean
 from meshtui.widgets.attention import exit_by_number
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
     _Base = Screen[None]
 else:
     _Base = object
-
-Work = Callable[[Operations], Any]
 
 
 class ExitTaking(_Base):
@@ -82,11 +81,14 @@ class ExitTaking(_Base):
                 f"{item.kind}, {item.text}.",
                 way.label,
                 lambda: self.take_exit(item, way),
+                command=way.command,
             )
             return
         self.take_exit(item, way)
 
-    def ask(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None:
+    def ask(
+        self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
+    ) -> None:
         """Ask before something is lost; "no" is selected."""
         from meshtui.screens.confirm import Confirm
 
@@ -94,7 +96,19 @@ class ExitTaking(_Base):
             if answer == "yes":
                 then()
 
-        self.app.push_screen(Confirm(question, loss, clean(yes)), answered)
+        self.app.push_screen(Confirm(question, loss, clean(yes), command=command), answered)
+
+    def operate_exit(
+        self,
+        bridge: Bridge,
+        work: Work,
+        told: Callable[[Any], Said],
+        *,
+        undo: Undo | None = None,
+        command: str | None = None,
+    ) -> None:
+        """Have ``bridge`` do ``work``; a lane's screen remembers what can be undone."""
+        bridge.operate(work, told)
 
     def take_exit(self, item: Attention, way: Exit) -> None:
         """Take one way out."""
@@ -104,45 +118,71 @@ class ExitTaking(_Base):
         bridge = self.bridge_to(item)
         if self.looks_only or bridge is None:
             self.tell("This console is read-only", "warning")
-        elif way.action in ("resume", "approve", "reject"):
+        elif way.action in ("resume", "approve", "reject", "kill"):
             self._take_mission_exit(bridge, item, way)
         else:
             self._take_lane_exit(bridge, item, way)
 
     def _take_lane_exit(self, bridge: Bridge, item: Attention, way: Exit) -> None:
         name = self.name_of(item)
-
-        def operate(work: Work, told: Callable[[Any], Said]) -> None:
-            bridge.operate(work, told)
-
         if way.action == "retry":
             seconds = seconds_in(way.command)
-            operate(lambda lane: lane.answer(name, "retry", deadline_seconds=seconds), receipts.answered)
+            self.operate_exit(
+                bridge,
+                lambda lane: lane.answer(name, "retry", deadline_seconds=seconds),
+                receipts.answered,
+                undo=lambda _: undo.of_answers([name], "retry"),
+                command=way.command,
+            )
         elif way.action == "drop":
             self.ask(
                 f"Drop {item.subject}?",
                 "It will not run again by itself and counts as failed: “dropped by operator”.",
                 "Drop",
-                lambda: operate(lambda lane: lane.answer(name, "drop"), receipts.answered),
+                lambda: self.operate_exit(
+                    bridge,
+                    lambda lane: lane.answer(name, "drop"),
+                    receipts.answered,
+                    undo=lambda _: undo.of_answers([name], "drop"),
+                ),
+                command=way.command,
             )
         elif way.action == "requeue":
-            operate(lambda lane: lane.requeue(name), receipts.requeued)
-        elif way.action == "withdraw":
-            operate(lambda lane: lane.withdraw(name), receipts.withdrawn)
-        elif way.action == "repair":
-            file = item.key or item.subject
-            operate(lambda lane: lane.quarantine_repair(file), receipts.repaired)
-        elif way.action == "drop-file":
-            file = item.key or item.subject
-            self.ask(
-                f"Delete {file}?",
-                "The file in quarantine is deleted for good; nothing else holds its text.",
-                "Delete",
-                lambda: operate(lambda lane: lane.quarantine_drop(file), receipts.repaired),
+            self.operate_exit(
+                bridge,
+                lambda lane: lane.requeue(name),
+                receipts.requeued,
+                undo=lambda receipt: undo.of_return([receipt.envelope_id], "the requeuing of"),
+                command=way.command,
             )
+        elif way.action == "withdraw":
+            self.operate_exit(
+                bridge,
+                lambda lane: lane.withdraw(name),
+                receipts.withdrawn,
+                undo=lambda receipt: undo.of_withdrawal([receipt.envelope_id]),
+                command=way.command,
+            )
+        elif way.action in ("repair", "drop-file"):
+            self.take_file(bridge, item, way)
         elif way.action == "run":
             self.tell("Starting a runner in this console")
             bridge.start_runner(take_over="--take-over" in way.command)
+
+    def take_file(self, bridge: Bridge, item: Attention, way: Exit) -> None:
+        """Repair or drop a quarantined file."""
+        file = item.key or item.subject
+        if way.action == "repair":
+            self.operate_exit(bridge, lambda lane: lane.quarantine_repair(file), receipts.repaired)
+            return
+        self.ask(
+            f"Drop {file}?",
+            "What stands in quarantine leaves the lane for good and is only kept as a file under "
+            "quarantine/.dropped.",
+            "Drop",
+            lambda: self.operate_exit(bridge, lambda lane: lane.quarantine_drop(file), receipts.repaired),
+            command=way.command,
+        )
 
     # Missions
 
@@ -153,8 +193,30 @@ class ExitTaking(_Base):
         elif way.action == "resume":
             if bridge.start_mission(mission.mission_id):
                 self.tell(f"Mission {mission.mission_id} runs in this console")
+        elif loop is not None and way.action == "kill":
+            self.ask_kill(bridge, mission, loop, command=way.command)
         elif loop is not None:
             self.ask_verdict(bridge, mission, loop, "approve" if way.action == "approve" else "reject")
+
+    def ask_kill(self, bridge: Bridge | None, mission: MissionView, loop: LoopRow, *, command: str) -> None:
+        """Ask whether to end a loop, and do it."""
+        if bridge is None:
+            return
+        after = [one.loop_id for one in mission.loops if loop.loop_id in one.dependencies and not one.ended]
+        loss = "It has not started; it will not run."
+        if loop.status == "running":
+            loss = "Its calls and everything they started will be ended now; the work of this phase is lost, what was committed before is kept."
+        if after:
+            loss += f" {receipts.names(after)} cannot run without it."
+        self.ask(
+            f"Kill {loop.loop_id}?",
+            f"{loss} r resumes the mission later.",
+            "Kill",
+            lambda: bridge.operate_missions(
+                lambda ops: ops.kill(mission, loop.loop_id), receipts.loops_killed
+            ),
+            command=command,
+        )
 
     def ask_verdict(
         self,

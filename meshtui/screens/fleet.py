@@ -16,6 +16,7 @@ from meshtui.messages import FleetChanged
 from meshtui.screens.needs import NeedsScreen
 from meshtui.text import clean, cut_start, number
 from meshtui.theme import STYLES
+from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.fleet import FleetLine, FleetTable
 from meshtui.widgets.inbox import InboxTable, WaysOut
 from meshtui.widgets.key_bar import KeyBar
@@ -42,11 +43,14 @@ class FleetScreen(NeedsScreen, Screen[None]):
 
     def compose(self) -> ComposeResult:
         yield FleetLine(id="status")
+        inbox, lanes = InboxTable(id="inbox-table"), FleetTable(id="fleet-table")
         with Vertical(id="inbox"):
-            yield InboxTable(id="inbox-table")
+            yield FilterBar(inbox, id="inbox-filter")
+            yield inbox
             yield WaysOut(id="ways")
         with Vertical(id="lanes"):
-            yield FleetTable(id="fleet-table")
+            yield FilterBar(lanes, id="lanes-filter")
+            yield lanes
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
@@ -74,6 +78,7 @@ class FleetScreen(NeedsScreen, Screen[None]):
             fleet=True,
             lanes=len(self.view.lanes) if self.view is not None else 0,
             needs=len(self.needs),
+            filtering=bool(self.listing.filter.text),
         )
 
     # What is shown
@@ -129,7 +134,8 @@ class FleetScreen(NeedsScreen, Screen[None]):
         room = max(1, lines * 2 // 5 - FRAME - ways)
         rows = min(count, room)
         self.query_one(WaysOut).styles.height = ways
-        panel.styles.height = rows + ways + FRAME - (2 if lines < 16 else 0)
+        bar = self.query_one("#inbox-filter")
+        panel.styles.height = rows + ways + FRAME + (2 if bar.display else 0) - (2 if lines < 16 else 0)
         panel.border_subtitle = f"{rows} of {number(count)} · I shows all" if rows < count else ""
 
     def on_resize(self) -> None:
@@ -139,7 +145,7 @@ class FleetScreen(NeedsScreen, Screen[None]):
         """Let times go on."""
         if self.is_current:
             self.tick_needs()
-            self.table.repaint()
+            self.table.tick()
 
     def on_screen_resume(self) -> None:
         if self._stale:
@@ -179,4 +185,5 @@ class FleetScreen(NeedsScreen, Screen[None]):
         (self.table if self.focused is self.inbox or not self.needs else self.inbox).focus()
 
     def action_back(self) -> None:
-        self.table.focus()
+        if not self.drop_filter():
+            self.table.focus()

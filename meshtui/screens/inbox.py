@@ -17,6 +17,7 @@ from meshtui.screens.needs import NeedsScreen
 from meshtui.status import ATTENTION_MARKS
 from meshtui.text import clean
 from meshtui.theme import STYLES
+from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.inbox import InboxTable, WaysOut
 from meshtui.widgets.key_bar import KeyBar
 from meshtui.widgets.paint import LOOK_CLASSES, Line, Painted, Span, refresh_of, width_of
@@ -64,8 +65,10 @@ class InboxScreen(NeedsScreen, Screen[None]):
     def compose(self) -> ComposeResult:
         yield InboxLine(id="status")
         with Horizontal(id="body"):
+            inbox = InboxTable(id="inbox-table")
             with Vertical(id="inbox"):
-                yield InboxTable(id="inbox-table")
+                yield FilterBar(inbox, id="inbox-filter")
+                yield inbox
             with Vertical(id="evidence"):
                 yield WaysOut(id="ways")
         yield KeyBar(id="keys")
@@ -111,6 +114,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
             place="inbox",
             fleet=self.inbox.lanes,
             needs=len(self.needs),
+            filtering=bool(self.listing.filter.text),
         )
 
     def draw_keys(self) -> None:
@@ -122,7 +126,8 @@ class InboxScreen(NeedsScreen, Screen[None]):
             self.home.open_lane(self.need.run_dir, key=self.need.item.key)
 
     def action_back(self) -> None:
-        self.dismiss()
+        if not self.drop_filter():
+            self.dismiss()
 
     def action_fleet(self) -> None:
         if not self._refused("fleet"):

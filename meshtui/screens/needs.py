@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
@@ -13,7 +13,9 @@ from meshtui.evidence import EvidenceRead, EvidenceReader, Fact
 from meshtui.messages import Told
 from meshtui.screens.exits import ExitTaking
 from meshtui.text import clean
+from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.inbox import InboxTable, WaysOut
+from meshtui.widgets.listing import ListTable
 
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import MissionView
@@ -74,7 +76,9 @@ class NeedsScreen(ExitTaking):
         """Show the selected item, and have its evidence read where that is not done yet."""
         need = self.need
         known, facts = self._facts
-        self.query_one(WaysOut).show(need, facts if need is not None and known == need.key else ())
+        ways = self.query_one(WaysOut)
+        ways.read_only = self.looks_only
+        ways.show(need, facts if need is not None and known == need.key else ())
         if need is None:
             return
         asked = (need.key, need.item.text, need.item.since)
@@ -86,7 +90,7 @@ class NeedsScreen(ExitTaking):
 
     def tick_needs(self) -> None:
         """Let ages go on."""
-        self.inbox.repaint()
+        self.inbox.tick()
 
     def close_needs(self) -> None:
         """Read nothing more."""
@@ -161,6 +165,50 @@ class NeedsScreen(ExitTaking):
     def action_exit(self, number: int) -> None:
         need = self.need
         self.take_by_number(need.item if need is not None else None, number, self.inbox.steady)
+
+    # Lists
+
+    @property
+    def listing(self) -> ListTable[Any]:
+        """The list that is looked at."""
+        focused = self.focused
+        return focused if isinstance(focused, ListTable) else self.inbox
+
+    @property
+    def filter_bar(self) -> FilterBar:
+        """The field above the list that is looked at, or that is typed into."""
+        bars = list(self.query(FilterBar))
+        typed = next((bar for bar in bars if bar.field.has_focus), None)
+        return typed or next(bar for bar in bars if bar.table is self.listing)
+
+    def action_filter(self) -> None:
+        self.filter_bar.open()
+
+    def action_match(self, by: int) -> None:
+        """Go to the next row that the filter means, after the last one to the first."""
+        table = self.listing
+        if not self._refused(f"match({by})") and not table.next_match(by):
+            table.next_match(by, around=True)
+
+    def drop_filter(self) -> bool:
+        """Show all rows again; whether some were left out."""
+        bar = self.filter_bar
+        if not bar.display:
+            return False
+        bar.drop()
+        bar.table.focus()
+        return True
+
+    def on_list_table_rearranged(self, message: ListTable.Rearranged) -> None:
+        bar = next((one for one in self.query(FilterBar) if one.table is message.table), None)
+        if bar is not None:
+            bar.draw()
+        self.draw_keys()
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """Whether a key means this action: ``n`` and ``N`` mean another while a filter is on."""
+        command = BY_ACTION.get(f"{action}({parameters[0]})" if parameters else action)
+        return command is None or command.meant("queue", filtering=bool(self.listing.filter.text))
 
     def action_next_attention(self) -> None:
         if not self._refused("inbox"):

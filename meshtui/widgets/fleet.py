@@ -9,6 +9,7 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from meshtui.core.fleet import URGENCY, FleetView, LaneSummary
+from meshtui.filters import Field, Fields
 from meshtui.status import ATTENTION_MARKS, LANE_STATES, attention_mark, summary_mark
 from meshtui.text import clean, cut_end, cut_middle, money, number, stopwatch
 from meshtui.widgets.columns import NOTHING, Column, Layout
@@ -101,22 +102,89 @@ def _filled(spans: list[Span], width: int) -> Line:
     return (*shown, (" " * (width - width_of(shown)), "text"))
 
 
+def _by_name(row: LaneSummary, now: int) -> str:
+    return row.name.casefold()
+
+
+def _by_state(row: LaneSummary, now: int) -> str:
+    return summary_mark(row).word
+
+
+def _by_depth(row: LaneSummary, now: int) -> int:
+    return row.pending
+
+
+def _by_active(row: LaneSummary, now: int) -> str | None:
+    return row.active.title.casefold() if row.active is not None else None
+
+
+def _by_start(row: LaneSummary, now: int) -> int | None:
+    return row.active.started_at if row.active is not None else None
+
+
+def _by_loops(row: LaneSummary, now: int) -> int | None:
+    return row.loops or None
+
+
+def _by_stalls(row: LaneSummary, now: int) -> int:
+    return row.stalls
+
+
+def _by_cost(row: LaneSummary, now: int) -> float | None:
+    return row.cost_today
+
+
 COLUMNS = (
-    Column("lane", _name, 12, 0, grows=2, cap=30),
-    Column("state", _state, 9, 0),
-    Column("queue", _depth, 6, 1, right=True),
+    Column("lane", _name, 12, 0, grows=2, cap=30, by=_by_name),
+    Column("state", _state, 9, 0, by=_by_state),
+    Column("queue", _depth, 6, 1, right=True, by=_by_depth, high_first=True),
     Column("", _spark, SPARK_CELLS, 7),
-    Column("active", _active, 14, 4, grows=2, cap=32),
-    Column("for", _age, 7, 3, right=True),
-    Column("loops", _loops, 7, 6, right=True),
-    Column("stalls", _stalls, 6, 8, right=True),
-    Column("today", _cost, 7, 5, right=True),
-    Column("needs you", _never, 15, 1, grows=5, paint=_needs),
+    Column("active", _active, 14, 4, grows=2, cap=32, by=_by_active),
+    Column("for", _age, 7, 3, right=True, by=_by_start),
+    Column("loops", _loops, 7, 6, right=True, by=_by_loops, high_first=True),
+    Column("stalls", _stalls, 6, 8, right=True, by=_by_stalls, high_first=True),
+    Column("today", _cost, 7, 5, right=True, by=_by_cost, high_first=True),
+    Column("needs you", _never, 15, 1, grows=5, paint=_needs, own_order=True),
+)
+
+
+def _words(row: LaneSummary) -> str:
+    active = row.active.title if row.active is not None else ""
+    kinds = " ".join(attention_mark(item).word for item in row.attention)
+    return "\n".join((row.name, summary_mark(row).word, active, kinds, row.problem or "")).casefold()
+
+
+LANES = Fields(
+    "lanes",
+    _words,
+    (
+        Field(
+            "status",
+            "choice",
+            lambda row, now: summary_mark(row).word,
+            {mark.word: mark.word for mark in LANE_STATES.values()},
+            also=("state",),
+        ),
+        Field("lane", "text", lambda row, now: row.name, also=("id",)),
+        Field("queue", "number", lambda row, now: row.pending, also=("pending",)),
+        Field("active", "text", lambda row, now: row.active.title if row.active is not None else ""),
+        Field(
+            "age",
+            "duration",
+            lambda row, now: now - row.active.started_at if row.active and row.active.started_at else None,
+            also=("for",),
+        ),
+        Field("stalls", "number", lambda row, now: row.stalls),
+        Field("needs", "number", lambda row, now: len(row.attention)),
+        Field("loops", "number", lambda row, now: row.loops),
+    ),
 )
 
 
 class FleetTable(ListTable[LaneSummary]):
     """One row a lane, the most urgent first."""
+
+    FIELDS = LANES
 
     class Highlighted(Message):
         """Another lane is selected, or the selected one changed."""
@@ -136,13 +204,14 @@ class FleetTable(ListTable[LaneSummary]):
         """Show ``lanes``; the selected one stays selected."""
         self.take(lanes, hint=hint)
 
-    def matches(self, row: LaneSummary, needle: str) -> bool:
-        active = row.active.title if row.active is not None else ""
-        kinds = " ".join(attention_mark(item).word for item in row.attention)
-        return any(needle in text.casefold() for text in (row.name, summary_mark(row).word, active, kinds))
-
     def layout_of(self, width: int) -> Layout:
         return Layout.fitting(COLUMNS, width)
+
+    def action_mark(self) -> None:
+        """Nothing is done to several lanes at once."""
+
+    def action_mark_all(self) -> None:
+        """The same."""
 
     def hint(self) -> str:
         return "No run directories here yet."

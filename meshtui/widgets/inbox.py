@@ -9,13 +9,14 @@ from textual import events
 from textual.content import Content
 from textual.message import Message
 
-from meshtui.core.fleet import Need
+from meshtui.core.fleet import URGENCY, Need
 from meshtui.core.view import Attention, Exit
 from meshtui.evidence import Fact
-from meshtui.status import attention_mark
+from meshtui.filters import Field, Fields
+from meshtui.status import ATTENTION_MARKS, attention_mark
 from meshtui.steady import Steady
 from meshtui.text import clean, cut_end, cut_middle, duration, wrap
-from meshtui.widgets.attention import exit_by_number
+from meshtui.widgets.attention import LOOKING, exit_by_number
 from meshtui.widgets.columns import NOTHING, Column, Layout
 from meshtui.widgets.listing import ListTable
 from meshtui.widgets.paint import Line, Painted, Span, now_of
@@ -42,18 +43,59 @@ def _since(row: Need, index: int, width: int, now: int) -> Span:
     return (duration(now - row.item.since), "text") if row.item.since is not None else NOTHING
 
 
+def _by_kind(row: Need, now: int) -> int:
+    return URGENCY.index(row.item.kind)
+
+
+def _by_lane(row: Need, now: int) -> str:
+    return row.lane.casefold()
+
+
+def _by_subject(row: Need, now: int) -> str:
+    return row.item.subject.casefold()
+
+
+def _by_time(row: Need, now: int) -> int | None:
+    return row.item.since
+
+
 COLUMNS = (
-    Column("what", _mark, 12, 0),
-    Column("lane", _lane, 10, 2, grows=2, cap=24),
-    Column("subject", _subject, 14, 1, grows=3, cap=40),
+    Column("what", _mark, 12, 0, by=_by_kind, own_order=True),
+    Column("lane", _lane, 10, 2, grows=2, cap=24, by=_by_lane),
+    Column("subject", _subject, 14, 1, grows=3, cap=40, by=_by_subject),
     Column("why", _why, 16, 4, grows=8),
-    Column("since", _since, 6, 3, right=True),
+    Column("since", _since, 6, 3, right=True, by=_by_time),
 )
 ONE_LANE = tuple(column for column in COLUMNS if column.title != "lane")
 
 
+def _words(row: Need) -> str:
+    return "\n".join((row.lane, row.item.subject, row.item.text, attention_mark(row.item).word)).casefold()
+
+
+NEEDS = Fields(
+    "items",
+    _words,
+    (
+        Field(
+            "status",
+            "choice",
+            lambda row, now: row.item.kind,
+            {mark.word: kind for kind, mark in ATTENTION_MARKS.items()} | {kind: kind for kind in URGENCY},
+            also=("what", "kind"),
+        ),
+        Field("lane", "text", lambda row, now: row.lane),
+        Field("id", "text", lambda row, now: (row.item.subject, row.item.envelope_id or "")),
+        Field("error", "text", lambda row, now: row.item.text, also=("why",)),
+        Field("age", "duration", lambda row, now: now - row.item.since if row.item.since else None),
+    ),
+)
+
+
 class InboxTable(ListTable[Need]):
     """One row for each thing that needs somebody, the most urgent first."""
+
+    FIELDS = NEEDS
 
     class Highlighted(Message):
         """Another item is selected, or the selected one changed."""
@@ -98,15 +140,17 @@ class InboxTable(ListTable[Need]):
             (need.key, ways) if need is not None else None, now_of(self), by_hand=not self._by_data
         )
 
-    def matches(self, row: Need, needle: str) -> bool:
-        texts = (row.lane, row.item.subject, row.item.text, attention_mark(row.item).word)
-        return any(needle in text.casefold() for text in texts)
-
     def layout_of(self, width: int) -> Layout:
         return Layout.fitting(COLUMNS if self.lanes else ONE_LANE, width)
 
     def hint(self) -> str:
         return self.empty
+
+    def action_mark(self) -> None:
+        """Nothing is done to several of them at once."""
+
+    def action_mark_all(self) -> None:
+        """The same."""
 
     def announce(self, row: Need | None) -> None:
         if not self._by_data:
@@ -190,7 +234,12 @@ class WaysOut(Painted):
             if at and x + size > width:
                 lines.append((tuple(spans), at))
                 spans, at, x = [(" ", "text")], [], 1
-            spans += [(f" {number} ", "cap"), (text, "text"), ("   ", "text")]
+            off = self.read_only and way.action not in LOOKING
+            spans += [
+                (f" {number} ", "muted" if off else "cap"),
+                (text, "muted" if off else "text"),
+                ("   ", "text"),
+            ]
             at.append((x, x + size, number))
             x += size + 3
         lines.append((tuple(spans), at))

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from meshtui.core.view import LaneView
 from meshtui.messages import FollowMode
 from meshtui.status import lane_mark, mission_mark
-from meshtui.text import clean, cut_middle, duration, number, stopwatch
+from meshtui.text import clean, cut_end, cut_middle, duration, number, stopwatch
+from meshtui.widgets.describe import used_text
 from meshtui.widgets.paint import Line, Painted, Span, now_of, width_of
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 12
+DOING_WIDTH = 110
+"""Where a line this long has room for what the agent does."""
 SPARK = 7
 """The rank of the sparkline, which gives way first."""
 
@@ -44,6 +47,8 @@ class StatusLine(Painted):
     view: LaneView | None = None
     mode: FollowMode = "watching"
     reason: str | None = None
+    read_only = False
+    """Whether this console only looks."""
     still = False
     """Whether this is a picture: nothing is followed, so nothing can be degraded."""
 
@@ -64,6 +69,8 @@ class StatusLine(Painted):
         name = clean((view.lane_id or view.run_dir.name) if view is not None else "meshtui")
         state: Line = ((f"{mark.glyph} {mark.word}", mark.look),)
         parts: list[tuple[int, Line]] = [(0, state)]
+        if self.read_only:
+            parts.append((0, ((" read-only ", "cap"),)))
         if view is not None and view.exists:
             parts += self._parts(view, now_of(self), width=width)
         if view is not None and view.missions:
@@ -94,6 +101,15 @@ class StatusLine(Painted):
         active = self._active(view, now, width)
         if active:
             parts.append((2, active))
+        if view.active and view.active[0].doing and width >= DOING_WIDTH:
+            doing = view.active[0].doing[-1]
+            parts.append((9, ((cut_end(clean(doing.text), width // 5), "run"),)))
+            used = used_text(doing.tokens, doing.cost_usd)
+            if used:
+                parts.append((8, ((used, "muted"),)))
+        total = used_text(view.tokens, view.cost_usd)
+        if total and width >= DOING_WIDTH:
+            parts.append((10, (("used in all ", "muted"), (total, "text"))))
         counts = view.counts
         parts.append((5, (("done ", "muted"), (number(counts.done), "ok" if counts.done else "muted"))))
         parts.append(

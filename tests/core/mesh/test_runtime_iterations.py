@@ -37,7 +37,7 @@ def test_a_failed_gate_returns_to_the_maker_with_its_words(bench: Bench) -> None
     assert bench.run().state == "done", bench.proof()["blockers"]
     first, second = bench.prompts("maker")
     assert "want a two" not in first
-    assert "gate two failed (exit 4)" in second
+    assert "gate two failed (exit 4; on the base too, exit 4): want a two" in second
     assert "want a two" in second
     proof = bench.proof("loop-a")
     assert proof["iterations"] == 2
@@ -342,8 +342,8 @@ class _Counting:
 @pytest.mark.parametrize(
     ("budget", "blocker"),
     [
-        ({"max_tokens_estimate": 1500}, "budget: 2000 of 1500 tokens are used"),
-        ({"max_cost_usd": 0.15}, "budget: $0.20 of $0.15 are used"),
+        ({"max_tokens_estimate": 1500}, "budget: 2000 of 1500 tokens are used (max_tokens_estimate)"),
+        ({"max_cost_usd": 0.15}, "budget: $0.20 of $0.15 are used (max_cost_usd)"),
     ],
 )
 def test_tokens_and_cost_are_enforced_where_reported(
