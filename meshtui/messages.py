@@ -11,6 +11,7 @@ from meshtui.core.view import Detail, LaneView
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshtui.core.fleet import FleetView
     from meshtui.core.mesh.detail import LoopDetail
     from meshtui.core.mesh.verify import Check
     from meshtui.core.models.mesh import Plan
@@ -28,6 +29,17 @@ class ViewChanged(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ViewChanged)
+
+
+class FleetChanged(Message):
+    """Something changed in one of several run directories; a newer view replaces one not yet drawn."""
+
+    def __init__(self, view: FleetView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, FleetChanged)
 
 
 class ModeChanged(Message):
