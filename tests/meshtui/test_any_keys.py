@@ -122,7 +122,7 @@ async def typed(
                     break
                 await pilot.press(key)
             # The way home, once what was asked for is done: a question may open then.
-            bridge = app.bridge
+            bridge = it.lane.bridge
             assert bridge is not None
             for _ in range(10):
                 if app._exit:
