@@ -156,9 +156,19 @@ class Planned(Message):
 class WouldLose(Message):
     """What an operation would remove was found out; it waits for a yes."""
 
-    def __init__(self, question: str, loss: str | None, yes: str, then: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        question: str,
+        loss: str | None,
+        yes: str,
+        then: Callable[[], None],
+        *,
+        command: str | None = None,
+    ) -> None:
         super().__init__()
         self.question = question
+        self.command = command
+        """The command line that does the same."""
         self.loss = loss
         """What is lost, in words; ``None``: there is nothing to remove, and the question says so."""
         self.yes = yes

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from meshtui import command_lines, receipts, undo
 from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
+from meshtui.core.lane.ways import way_out
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
 from meshtui.receipts import Said, count
 from meshtui.screens.acting import Acting, Undo, Work
@@ -157,7 +158,11 @@ class LaneActions(Acting, ExitTaking):
 
         def entered(seconds: float | None) -> None:
             if seconds is not None:
-                self._operate(lambda lane: lane.extend(row.envelope_id, seconds), receipts.extended)
+                self._operate(
+                    lambda lane: lane.extend(row.envelope_id, seconds),
+                    receipts.extended,
+                    command=way_out("extend", row.envelope_id, self.root, "--seconds", f"{seconds:g}"),
+                )
 
         self.app.push_screen(ExtendForm(row), entered)
 
@@ -169,7 +174,9 @@ class LaneActions(Acting, ExitTaking):
 
         def entered(text: str | None) -> None:
             if text is not None:
-                self._operate(lambda lane: lane.message(row.envelope_id, text), receipts.sent)
+                self._operate(
+                    lambda lane: lane.message(row.envelope_id, text), receipts.sent, undo=undo.of_enqueue
+                )
 
         self.app.push_screen(MessageForm(row), entered)
 

@@ -26,6 +26,7 @@ from meshtui.messages import (
     ViewChanged,
 )
 from meshtui.palette import Places
+from meshtui.receipts import WITH
 from meshtui.screens.actions import LaneActions
 from meshtui.screens.loops import LoopsSide
 from meshtui.status import SECTION_MARKS
@@ -319,7 +320,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             "error" if severity == "error" else "warning" if severity == "warning" else "information"
         )
         self.app.notify(shown, severity=level, timeout=8 if level != "information" else 5, markup=False)
-        self.query_one(JournalLine).note(Note(now_of(self), shown, LOOK_OF[level]))
+        self.query_one(JournalLine).note(Note(now_of(self), shown.partition(WITH)[0], LOOK_OF[level]))
 
     @on(QueueTable.Highlighted)
     def _selected(self, message: QueueTable.Highlighted) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from meshtui import receipts
+from meshtui import command_lines, receipts
 from meshtui.bridge import Bridge
 from meshtui.commands import Situation
 from meshtui.core.lane.ways import way_out
@@ -206,7 +206,8 @@ class MissionActions(_Base):
             work = partial(
                 bridge.operate_missions, lambda ops: ops.discard(mission, found), receipts.discarded
             )
-            return WouldLose(question, loss, "Discard", work)
+            command = way_out("discard", mission.mission_id, self.root)
+            return WouldLose(question, loss, "Discard", work, command=command)
 
         bridge.ask_missions(lambda ops: ops.losses(mission), ask)
 
@@ -218,7 +219,8 @@ class MissionActions(_Base):
         def ask(found: Prunable) -> WouldLose:
             question, loss = receipts.would_prune(found)
             work = partial(bridge.operate_missions, lambda ops: ops.prune(found), receipts.pruned)
-            return WouldLose(question, loss, "Remove", work)
+            command = command_lines.on_lane("prune", self.root)
+            return WouldLose(question, loss, "Remove", work, command=command)
 
         bridge.ask_missions(lambda ops: ops.prunable(), ask)
 
