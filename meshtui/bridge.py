@@ -212,6 +212,8 @@ class Bridge:
         self._closed = False
         self._reader: Reader | None = None
         self._watcher: Watcher | None = None
+        self._ending_watchers: list[Watcher] = []
+        """Those that were told to stop and may still look."""
         self._inspector = Inspector(self._detail, self._post)
         self._loops: LoopInspector | None = None
         self._missions: dict[str, _Mission] = {}
@@ -274,6 +276,7 @@ class Bridge:
         if self._watcher is not None:
             self._watcher.stop(0.0)
             # It has its reader to itself until it ends.
+            self._ending_watchers = [one for one in self._ending_watchers if one.alive] + [self._watcher]
             self._watcher, self._reader = None, None
 
     def nudge(self) -> None:
@@ -295,7 +298,9 @@ class Bridge:
         self._ending = self._ending or "let go"
         self._request(self._ending)
         until = time.monotonic() + timeout
-        ended = self._watcher.stop(timeout) if self._watcher is not None else True
+        self.rest()
+        watchers = [one.stop(max(0.0, until - time.monotonic())) for one in self._ending_watchers]
+        ended = all(watchers)
         ended = self._inspector.stop(max(0.1, until - time.monotonic())) and ended
         if self._loops is not None:
             ended = self._loops.stop(max(0.1, until - time.monotonic())) and ended

@@ -262,13 +262,13 @@ async def test_narrow_details_open_over_the_list() -> None:
 
 
 async def test_help_lists_every_command() -> None:
-    async with console(lane(3), size=(120, 80)) as it:
+    async with console(lane(3), size=(120, 110)) as it:
         await it.press("question_mark")
         assert isinstance(it.app.screen, Help)
         await it.pilot.pause()
         shown = it.text()
         for command in COMMANDS:
-            if not command.action.startswith("exit("):
+            if command.at("lane") and not command.action.startswith("exit("):
                 assert command.tooltip[:60] in shown, command.action
         await it.press("escape")
         assert isinstance(it.app.screen, LaneScreen)
