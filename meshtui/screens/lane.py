@@ -26,6 +26,7 @@ from meshtui.messages import (
 )
 from meshtui.screens.actions import LaneActions
 from meshtui.screens.loops import LoopsSide
+from meshtui.screens.reading import ReadingActions
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
 from meshtui.widgets.attention import NeedsYou
@@ -43,7 +44,7 @@ ALARMING = ("failed", "stalled", "quarantined")
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
-class LaneScreen(LaneActions, LoopsSide, Screen[None]):
+class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`, the loops in :class:`LoopsSide`."""
 
     COMPONENT_CLASSES = LOOK_CLASSES
@@ -98,6 +99,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             loop=self.loop,
             mission=self.mission,
             missions_here=self.missions_here,
+            reading=self.reading(),
         )
 
     @property
@@ -295,8 +297,9 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         # Narrow: the list is the way back from the details.
+        self.draw_keys()
         if isinstance(self.focused, ListTable):
-            self.remove_class("-detail-open")
+            self.remove_class("-detail-open", "-reading")
             self.look_at("queue" if isinstance(self.focused, QueueTable) else "loops")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

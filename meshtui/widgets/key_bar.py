@@ -27,15 +27,7 @@ class KeyBar(Painted):
         self.repaint()
 
     def compose_lines(self, width: int) -> Sequence[Line]:
-        side = self.situation.side
-        offered = [
-            command
-            for command in COMMANDS
-            if command.bar is not None
-            and command.side in (None, side)
-            and (side == "queue" or command.group != "Lane")
-            and command.why_not(self.situation) is None
-        ]
+        offered = self._offered()
         keys = {command: self._key(command) for command in offered}
         sizes = {c: cell_len(keys[c]) + 1 + cell_len(self._label(c)) + 2 for c in offered}
         keep = BY_ACTION["help"]
@@ -49,6 +41,26 @@ class KeyBar(Painted):
             self._at.append((x, x + sizes[command] - 2, command))
             x += sizes[command]
         return (tuple(spans),)
+
+    def _offered(self) -> list[Command]:
+        """The commands that make sense now: those for a text while one has the focus."""
+        side, reading = self.situation.side, self.situation.reading
+        if reading is not None:
+            return [
+                one
+                for one in COMMANDS
+                if one.bar is not None and (one.action in reading or one.action == "help")
+            ]
+        return [
+            command
+            for command in COMMANDS
+            if command.bar is not None
+            and command.scope != "text"
+            and command.group != "Reading"
+            and command.side in (None, side)
+            and (side == "queue" or command.group != "Lane")
+            and command.why_not(self.situation) is None
+        ]
 
     def _label(self, command: Command) -> str:
         return self.labels.get(command.action, command.label)

@@ -22,7 +22,7 @@ from meshtui.core.clock import Clock
 from meshtui.text import cut_end
 
 Span = tuple[str, str]
-"""Cleaned text and the name of its look."""
+"""Cleaned text and the name of its look, or of several with spaces between, the last on top."""
 Line = tuple[Span, ...]
 
 LOOKS = (
@@ -40,6 +40,16 @@ LOOKS = (
     "rule",
     "cursor",
     "cursor-blur",
+    "added",
+    "removed",
+    "word",
+    "string",
+    "comment",
+    "figure",
+    "name",
+    "match",
+    "match-now",
+    "marked",
 )
 LOOK_CLASSES: set[str] = {f"look--{look}" for look in LOOKS}
 """The component classes of every screen that holds painted widgets."""
@@ -95,7 +105,7 @@ class Painter:
         if style is None:
             widget = cast("Widget", self)
             style = widget.rich_style
-            for name in (cursor, look):
+            for name in (cursor, *look.split()):
                 if name:
                     style += widget.screen.get_component_rich_style(f"look--{name}", partial=True)
             self._styles_of[look, cursor] = style
