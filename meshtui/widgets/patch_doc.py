@@ -153,7 +153,7 @@ class PatchDoc(Document):
         spans = colours[one.line - group * AT_ONCE] if colours is not None else ((text, "text"),)
         hang = 2 + len(text) - len(text.lstrip(" "))
         return TextLine(
-            ((f"{mark} ", f"{_GLYPHS[mark]} strong" if mark != " " else "muted"), *spans),
+            ((f"{mark} ", _GLYPHS[mark]), *spans),
             hang=hang, lead=lead, ground=_GROUNDS.get(mark),
         )  # fmt: skip
 

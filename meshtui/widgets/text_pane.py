@@ -244,6 +244,11 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
                     self.stop_following()
                 self.tell_moved()
 
+    def watch_show_vertical_scrollbar(self, show: bool) -> None:
+        if show:
+            # It was scrolled before there was a bar to show it.
+            self.vertical_scrollbar.position = self.scroll_y
+
     def move_rows(self, by: int) -> None:
         """Scroll by so many rows; up stops following."""
         before = self.top

@@ -17,6 +17,8 @@ from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.journal import JournalLine
 from meshtui.widgets.key_bar import KeyBar
+from meshtui.widgets.pane import PartsPane
+from meshtui.widgets.prose import Prose
 from meshtui.widgets.table import QueueTable
 from tests.support.engine import FakeEngine
 from tests.support.pilot import console
@@ -43,8 +45,8 @@ def test_commands_are_defined_once() -> None:
             assert len(keys) == len(set(keys))
     for command in COMMANDS:
         name = f"action_{command.action.partition('(')[0]}"
-        owner = QueueTable if command.scope == "table" else LaneScreen
-        assert hasattr(owner, name), command.action
+        owners = {"table": (QueueTable,), "text": (Prose, PartsPane)}.get(command.scope, (LaneScreen,))
+        assert any(hasattr(owner, name) for owner in owners), command.action
         assert command.tooltip[0].isupper()
         assert command.binding.id == command.id
         assert command.binding.tooltip == command.tooltip
@@ -255,7 +257,7 @@ async def test_narrow_details_open_over_the_list() -> None:
 
 
 async def test_help_lists_every_command() -> None:
-    async with console(lane(3), size=(120, 80)) as it:
+    async with console(lane(3), size=(120, 130)) as it:
         await it.press("question_mark")
         assert isinstance(it.app.screen, Help)
         await it.pilot.pause()
