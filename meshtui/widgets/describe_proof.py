@@ -48,7 +48,7 @@ def proof_items(
     items += [GAP, Fact("status", proof.status or "?")]
     for label, commit in (("base", proof.base), ("head", proof.head)):
         if commit:
-            items.append(Fact(label, commit))
+            items.append(Fact(label, commit[:12]))
     left = list(checks or ())
     if proof.claims:
         items += [GAP, Head(f"claims · {len(proof.claims)}")]
@@ -86,7 +86,8 @@ def _checked(checks: tuple[Check, ...]) -> Iterator[Item]:
                 ("  ", "text"),
                 (f"{mark.glyph} {mark.word}", mark.look),
                 (f"  {subject}{clean(check.claim)}", "text"),
-            )
+            ),
+            hang=_INDENT,
         )
         yield Body(_said(check), "bad" if check.verdict == "mismatch" else "muted", indent=_INDENT)
 
@@ -108,6 +109,7 @@ def _claim(
             (f"  {clean(claim.claim)}", "bad" if bad else "strong"),
         ),
         ToLog(path, f"log of {clean(claim.claim)}") if path is not None else None,
+        hang=_INDENT,
     )
     if check is not None and check.verdict != "verified":
         yield Body(_said(check), "bad", indent=_INDENT)
@@ -126,4 +128,4 @@ def _claim(
         more = "  (enter opens it)" if path is not None else ""
         yield Body(f"{claim.log}{more}", "muted", indent=_INDENT)
     if claim.sha256:
-        yield Body(f"sha256 {claim.sha256}", "muted", indent=_INDENT)
+        yield Body(f"sha256 {claim.sha256[:16]}…", "muted", indent=_INDENT)

@@ -44,6 +44,10 @@ class Document:
         for index in range(max(0, first), min(last + 1, len(self))):
             yield self.line(index).text
 
+    def start(self) -> int:
+        """The line that is pointed at first."""
+        return 0
+
     def prepare(self) -> None:
         """Read what is cheap to read before it is shown first."""
 

@@ -64,7 +64,10 @@ def pieces(text: str, width: int, hang: int = 0) -> list[Piece]:
         after = end
         if end < last:
             space = text.rfind(" ", start + 1, end + 1)
-            if space > start and text[start:space].strip():
+            word = text.find(" ", space + 1)
+            # A word that is too long for a row is cut anyway: then it is not sent to the next one.
+            fits = (word if word > 0 else last) - space - 1 <= width - hang
+            if space > start and fits and text[start:space].strip():
                 end = after = space
                 while after < last and text[after] == " ":
                     after += 1

@@ -26,14 +26,19 @@ class CallLogs:
     def of(self, call: CallView) -> Document | None:
         """What ``call`` wrote; ``None`` as long as it wrote nothing. Logs of other calls are let go."""
         paths = tuple(written_last([call.stdout, call.stderr]))
+        known = (
+            self._chain
+            if self._chain is not None and self._chain[0][0].parent == call.stdout.parent
+            else None
+        )
+        # A stream that was cut off stays, and their order too: what is read does not change places.
+        if known is not None and set(paths) <= set(known[0]):
+            return known[1]
         if not paths:
             return None
-        known = self._chain
-        # Their order stays as it was: what is read does not change places.
-        if known is None or set(known[0]) != set(paths):
-            self.keep(paths)
-            known = self._chain = (paths, Chain(self.parts(call, paths), path=paths[-1], title=call.call_id))
-        return known[1]
+        self.keep(paths)
+        self._chain = (paths, Chain(self.parts(call, paths), path=paths[-1], title=call.call_id))
+        return self._chain[1]
 
     def parts(self, call: CallView, paths: tuple[Path, ...]) -> list[Document]:
         """The streams of ``call``, named where there are two."""

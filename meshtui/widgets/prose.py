@@ -41,6 +41,8 @@ class Raw:
     line: Line
     target: object = None
     """What enter opens on it, and on what stands below it up to the next one."""
+    hang: int | None = None
+    """Given, it is wrapped after all, its further rows indented so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,9 @@ class ItemsDoc(Document):
     def line(self, index: int) -> TextLine:
         return self._lines[index]
 
+    def start(self) -> int:
+        return next((at for at, line in enumerate(self._lines) if line.target is not None), 0)
+
 
 def lay_out(items: Iterable[Item], *, narrow: bool = False) -> Iterator[TextLine]:
     """The lines of ``items``; ``narrow`` leaves no room beside labels."""
@@ -102,11 +107,12 @@ def lay_out(items: Iterable[Item], *, narrow: bool = False) -> Iterator[TextLine
                 else:
                     yield TextLine(((item.label.ljust(LABEL), "muted"), (text, item.look)), hang=LABEL)
             case Head():
+                target = None
                 yield TextLine(((clean(item.text), item.look),), whole=True)
             case Raw():
                 # What stands below it belongs to it, up to the next one.
                 target = item.target
-                yield TextLine(item.line, whole=True, target=target)
+                yield TextLine(item.line, whole=item.hang is None, hang=item.hang or 0, target=target)
             case Body():
                 yield from _body(item, target)
             case Ready():

@@ -35,6 +35,7 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         Binding("k,up", "scroll_up", "Up", show=False, id="detail.up"),
         Binding("g,home", "scroll_home", "Start", show=False, id="detail.top"),
         Binding("G,end", "scroll_end", "End", show=False, id="detail.bottom"),
+        Binding("ctrl+c,super+c", "copy_marked", "Copy", show=False, id="detail.copy"),
         Binding("left", "side(-1)", "Left", show=False, id="detail.left"),
         Binding("right", "side(1)", "Right", show=False, id="detail.right"),
         *bindings("text"),
@@ -86,6 +87,8 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
                 self.drop_selection()
                 self.pointer = 0
             doc.prepare()
+            if top and doc.pointed and len(doc) and doc.start() < self.page:
+                self.pointer = doc.start()
         if top:
             self.follows = follow and doc.grows
             self._left = 0
@@ -454,8 +457,8 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         lead, spans, first = self.rows.draw(index, row, self._left)
         spans = self._overlaid(index, line, spans, first)
         ground = line.ground
-        if self.doc.pointed and index == self.pointer:
-            ground = "cursor" if self.has_focus else "cursor-blur"
+        if self.doc.pointed and index == self.pointer and self.has_focus:
+            ground = "cursor"
         if self.is_marked(index):
             ground = "marked"
         return self._strip_of(lead, spans, first, index, ground, width)

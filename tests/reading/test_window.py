@@ -5,6 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,9 @@ pieces = st.sampled_from(
     [b"\n", b"\r", b"\r\n", b"a", b"bc", b" ", b"xyz" * 5, b"\xc3\xa9", b"\xe2\x82\xac", b"\xff", b"\x1b[31m", b"\x80", b"\t", b"\n\n"]
 )  # fmt: skip
 contents = st.lists(pieces, max_size=40).map(b"".join)
-within = settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+within = settings(
+    max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 
 
 def model(data: bytes, block: int = BLOCK) -> list[bytes]:
@@ -35,7 +38,7 @@ def model(data: bytes, block: int = BLOCK) -> list[bytes]:
     ends.add(len(data))
     ends.discard(0)
     starts = [0, *sorted(ends)]
-    return [data[begin:end] for begin, end in zip(starts, starts[1:], strict=False)]
+    return [data[begin:end] for begin, end in pairwise(starts)]
 
 
 def expected(data: bytes, block: int = BLOCK) -> list[str]:
@@ -86,7 +89,9 @@ def test_a_window_is_a_part_of_the_whole(tmp_path: Path, data: bytes, first: int
 
 
 @within
-@given(contents, st.lists(st.tuples(st.sampled_from(["append", "cut", "replace", "gone"]), contents), max_size=6))
+@given(
+    contents, st.lists(st.tuples(st.sampled_from(["append", "cut", "replace", "gone"]), contents), max_size=6)
+)
 def test_a_file_that_changes_is_shown_as_it_is_now(
     tmp_path: Path, data: bytes, edits: list[tuple[str, bytes]]
 ) -> None:
@@ -129,7 +134,9 @@ def test_a_search_finds_what_is_drawn(tmp_path: Path, data: bytes, text: str) ->
         want = [(at, nth) for at, line in enumerate(found) for nth, _ in enumerate(needle.spans(line))]
         assert list(search_file(file, needle, lambda: False)) == want
         middle = len(found) // 2
-        assert list(search_file(file, needle, lambda: False, middle)) == [one for one in want if one[0] >= middle]
+        assert list(search_file(file, needle, lambda: False, middle)) == [
+            one for one in want if one[0] >= middle
+        ]
 
 
 @within
