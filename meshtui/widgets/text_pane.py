@@ -81,13 +81,15 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         """Show ``doc`` from its beginning, or, where it is followed, from its end."""
         another = doc is not self.doc
         if another:
+            # What was not read yet had nothing to point at.
+            first = top or not self.doc.pointed
             self.doc = doc
             self.drop_mark()
             if top:
                 self.drop_selection()
                 self.pointer = 0
             doc.prepare()
-            if top and doc.pointed and len(doc) and doc.start() < self.page:
+            if first and doc.pointed and len(doc) and doc.start() < self.page:
                 self.pointer = doc.start()
         if top:
             self.follows = follow and doc.grows

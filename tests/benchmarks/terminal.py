@@ -86,6 +86,12 @@ class Terminal:
             self._text = self._text[found + len(needle) :]
         return moment
 
+    def press(self, keys: str) -> float:
+        """Type ``keys``; the moment in :func:`time.perf_counter`."""
+        moment = time.perf_counter()
+        os.write(self._main, keys.encode())
+        return moment
+
     def settle(self, *, limit: float = 60.0) -> None:
         """Wait until the program has read what there is: until it takes hardly any processor time."""
         process = psutil.Process(self.pid)
