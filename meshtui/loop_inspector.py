@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from meshtui.core.mesh.detail import Log, LoopDetail, LoopPart, read_part, signature
+from meshtui.core.mesh.detail import Diff, Log, LoopDetail, LoopPart, read_part, signature
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.inspector import Newest, streams_of
 from meshtui.messages import LoopRead
@@ -72,4 +72,10 @@ class LoopInspector(Newest[Question]):
                 self._tell(row, "log", log)
 
     def _tell(self, row: LoopRow, part: LoopPart, value: LoopDetail) -> None:
+        if isinstance(value, Diff):
+            # What colours the first files is loaded here, and not while somebody waits for the page.
+            from meshtui.widgets.syntax import lexer_of
+
+            for file in value.files[:3]:
+                lexer_of(file.path)
         self._post(LoopRead(row.key, part, value))

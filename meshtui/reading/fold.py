@@ -228,7 +228,8 @@ def find(
             return
         path, key, one = waiting.pop()
         many = isinstance(one, str) and "\n" in one.rstrip("\n")
-        if path or not isinstance(one, (dict, list)) or not one:
+        holds = many or (isinstance(one, (dict, list)) and bool(one))
+        if path or not holds:
             for ordinal, _span in enumerate(needle.spans(row_of(key, one))):
                 yield path, None, ordinal
         if many:

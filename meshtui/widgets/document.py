@@ -18,6 +18,8 @@ class Document:
 
     pointed: bool = False
     """Whether a row is pointed at, to open or fold what it stands for."""
+    foldable: bool = False
+    """Whether its lines fold."""
     grows: bool = False
     """Whether it may be followed at its end."""
     jumps: bool = False
@@ -39,10 +41,14 @@ class Document:
         """One line; raises ``IndexError``."""
         raise NotImplementedError
 
+    def shape(self, index: int) -> TextLine:
+        """One line, not necessarily in its colours: for what only its text matters to."""
+        return self.line(index)
+
     def texts(self, first: int, last: int) -> Iterator[str]:
         """The lines ``first`` to ``last`` as they are copied."""
         for index in range(max(0, first), min(last + 1, len(self))):
-            yield self.line(index).text
+            yield self.shape(index).text
 
     def start(self) -> int:
         """The line that is pointed at first."""
@@ -69,7 +75,7 @@ class Document:
             if index % 256 == 0 and stop():
                 return
             try:
-                text = self.line(index).text
+                text = self.shape(index).text
             except IndexError:
                 # It became shorter meanwhile; then it is searched anew.
                 return
@@ -174,6 +180,10 @@ class Chain(Document):
     def line(self, index: int) -> TextLine:
         number, rest = self._find(index)
         return self.parts[number].line(rest)
+
+    def shape(self, index: int) -> TextLine:
+        number, rest = self._find(index)
+        return self.parts[number].shape(rest)
 
     def prepare(self) -> None:
         for part in self.parts:

@@ -46,6 +46,7 @@ class JsonDoc(Document):
     """A JSON value; what is pointed at folds, and is copied."""
 
     pointed = True
+    foldable = True
 
     def __init__(self, value: Any, *, path: Path | None = None, title: str = "") -> None:
         self.value = value

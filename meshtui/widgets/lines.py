@@ -105,11 +105,11 @@ class Rows:
     place is a line, and further rows of the first line in sight are said apart.
     """
 
-    def __init__(self, count: int, line: Callable[[int], TextLine], width: int, wrap: bool) -> None:
+    def __init__(self, count: int, shape: Callable[[int], TextLine], width: int, wrap: bool) -> None:
         self.count = count
         self.width = width
         self.wrap = wrap
-        self._line = line
+        self._shape = shape
         self._starts: list[int] | None = None
         if wrap and count <= EXACT_LINES:
             self._starts = [0, *accumulate(len(self.pieces(index)) for index in range(count))]
@@ -121,7 +121,7 @@ class Rows:
 
     def pieces(self, index: int) -> list[Piece]:
         """The rows of line ``index``."""
-        line = self._line(index)
+        line = self._shape(index)
         text = line.text
         if not self.wrap or line.whole:
             return [(0, len(text))]
@@ -173,9 +173,8 @@ class Rows:
         index, row = self.last_top(page)
         return index + page if (index or row) else self.count
 
-    def draw(self, index: int, row: int, left: int) -> tuple[Line, Line, int]:
-        """What stands in one row: what leads it, its text, and the character its text begins with."""
-        line = self._line(index)
+    def draw(self, line: TextLine, index: int, row: int, left: int) -> tuple[Line, Line, int]:
+        """What stands in one row of ``line``: what leads it, its text, and the character its text begins with."""
         lead = line.lead
         if not self.wrap:
             first = skip_cells(line.text, left)

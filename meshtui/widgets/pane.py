@@ -143,7 +143,7 @@ class PartsPane(Vertical):
         title = cut_middle(title, max(4, self.size.width - 8)) if self.size.width else title
         self.border_title = Content(title)
         self.query_one("#parts", TabLine).show(self.tabs(), self.part)
-        doc = self.over or (self._json_doc() if self.as_json else self.document())
+        doc = self.over or (self._json_doc() if self.as_json else None) or self.document()
         if doc is not None:
             self.prose.show_doc(doc, follows=self.follows(), top=top)
         else:

@@ -90,9 +90,15 @@ class PatchDoc(Document):
         return changed
 
     def line(self, index: int) -> TextLine:
+        return self._made(index, coloured=True)
+
+    def shape(self, index: int) -> TextLine:
+        return self._made(index, coloured=False)
+
+    def _made(self, index: int, *, coloured: bool) -> TextLine:
         one = self._entries[index]
         if one.kind == "line":
-            return self._changed(one)
+            return self._changed(one, coloured)
         if one.kind == "gap":
             return TextLine(())
         if one.kind == "sum":
@@ -141,7 +147,7 @@ class PatchDoc(Document):
             (more, "muted"),
         )
 
-    def _changed(self, one: _Entry) -> TextLine:
+    def _changed(self, one: _Entry, coloured: bool) -> TextLine:
         hunk = self.files[one.file].hunks[one.hunk]
         mark = hunk.lines[one.line][:1]
         lead: Line = ((f"{one.number or '':>{self._digits}} ", "muted"),)
@@ -149,7 +155,7 @@ class PatchDoc(Document):
             return TextLine(((clean(hunk.lines[one.line]), "muted"),), lead=lead)
         text = _text(hunk.lines[one.line])
         group = one.line // AT_ONCE
-        colours = self._colours(one.file, one.hunk, group)
+        colours = self._colours(one.file, one.hunk, group) if coloured else None
         spans = colours[one.line - group * AT_ONCE] if colours is not None else ((text, "text"),)
         hang = 2 + len(text) - len(text.lstrip(" "))
         return TextLine(

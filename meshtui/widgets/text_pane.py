@@ -125,7 +125,7 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         if rows is None or rows.width != self.text_width:
             self.doc.fit(self.text_width)
             self._here = None
-            rows = self._rows = Rows(len(self.doc), self.doc.line, self.text_width, self.wrap)
+            rows = self._rows = Rows(len(self.doc), self.doc.shape, self.text_width, self.wrap)
             self._sight = None
             self._resize()
         return rows
@@ -335,7 +335,7 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
             self.move_rows(by)
 
     def action_side(self, by: int) -> None:
-        longest = max((len(self.doc.line(index).text) for index, _row in self._in_sight()), default=0)
+        longest = max((len(self.doc.shape(index).text) for index, _row in self._in_sight()), default=0)
         self._left = max(0, min(self._left + by * SIDE_STEP, longest - self.text_width // 2))
         self.refresh()
 
@@ -389,7 +389,7 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         if action == "fold":
             return self.doc.pointed and len(self.doc) > 0 and self._opens
         if action == "fold_all":
-            return self.doc.pointed
+            return self.doc.foldable
         if action == "side":
             return not self.wrap
         if action == "next_match":
@@ -456,7 +456,7 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
             return self.blank(width)
         index, row = sight[y]
         line = self.doc.line(index)
-        lead, spans, first = self.rows.draw(index, row, self._left)
+        lead, spans, first = self.rows.draw(line, index, row, self._left)
         spans = self._overlaid(index, line, spans, first)
         ground = line.ground
         if self.doc.pointed and index == self.pointer and self.has_focus:
