@@ -39,6 +39,8 @@ class ReadingActions(_Base):
         if not isinstance(text, TextPane):
             return None
         found = set(HERE)
+        if text is self.pane.prose and self.pane.part == "proof":
+            found.add("verify")
         for command in COMMANDS:
             if command.scope == "text":
                 name, _, inside = command.action.partition("(")
@@ -58,6 +60,7 @@ class ReadingActions(_Base):
             self.open_details()
             self.add_class("-reading")
         self.pane.prose.focus()
+        self.draw_keys()
 
     def action_json(self) -> None:
         if not self.pane.toggle_json():
@@ -79,7 +82,6 @@ class ReadingActions(_Base):
         if (self.pane.has_focus_within or self.has_class("-reading")) and self.pane.leave():
             return
         if self.has_class("-reading"):
-            self.remove_class("-reading")
-            self.pane.prose.focus()
+            self.action_zoom()
             return
         super().action_back()  # type: ignore[misc]

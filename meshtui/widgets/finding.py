@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from textual.message import Message
@@ -146,6 +147,10 @@ class Finding(_Base):
         self.feed_pump()
         if self._pump is not None:
             self._search = self._pump.seek(self.needle)
+        elif self.needle is not None:
+            # A picture has no thread.
+            found = self.doc.search(self.needle, lambda: False)
+            self.on_found(Found(self._search, tuple(islice(found, MOST_HITS)), True))
         self.refresh()
         self.tell_moved()
 

@@ -265,10 +265,6 @@ class PartsPane(Vertical):
         doc = prose.doc
         room = max(8, self.size.width - 6)
         said: list[str] = []
-        marked = prose.marked
-        if marked is not None:
-            count = marked[1] - marked[0] + 1
-            said.append(f"{number(count)} line{'' if count == 1 else 's'} marked: c copies")
         if doc.note():
             said.append(doc.note())
         if not prose.wrap:
@@ -278,6 +274,10 @@ class PartsPane(Vertical):
             said.append(f"line {number(at)} of {number(len(doc))}")
         if doc.grows and len(doc) > prose.page:
             said.append("● following" if prose.follows else "f follows")
+        marked = prose.marked
+        if marked is not None:
+            count = marked[1] - marked[0] + 1
+            said.append(f"{number(count)} line{'' if count == 1 else 's'} marked: c copies")
         text = " · ".join(said)
         crumb = doc.crumb(prose.pointer if doc.pointed else prose.top[0])
         if crumb:

@@ -131,13 +131,14 @@ class PatchDoc(Document):
         letter, word = _MARKS.get(file.status, ("M", "changed"))
         longest = max(cell_len(clean(one.path)) for one in self.files[:500])
         room = max(8, min(longest, 60, self._width - 24))
-        counts: list[Span] = (
-            [("binary", "muted")]
-            if file.binary
-            else [(f"+{file.added}", "ok"), (" ", "text"), (f"-{file.removed}", "bad")]
-        )
         said = [one for one in file.words if not one.startswith(("new file", "deleted file", "binary"))]
+        counts: list[Span] = [(f"+{file.added}", "ok"), (" ", "text"), (f"-{file.removed}", "bad")]
+        if file.binary or not file.hunks:
+            counts = [("binary", "muted")] if file.binary else [(said.pop(0), "muted")] if said else []
         more = f"  {clean(', '.join(said))}" if said else ""
+        # What is said here is said again above its hunks: it is not cut off here.
+        if 14 + room + sum(cell_len(text) for text, _look in counts) + cell_len(more) > self._width:
+            more = ""
         path = fit(cut_start(clean(file.path), room), room)
         return (
             (f"  {letter} ", "muted"),
