@@ -131,12 +131,7 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
             labels["pause"] = "continue"
         if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
             labels["resume_mission"] = "start"
-        if self.pane.as_json:
-            labels["json"] = "as text"
-        if not self.pane.prose.doc.foldable:
-            labels["fold"] = "open log"
-        if self.has_class("-reading"):
-            labels["zoom"] = "lists too"
+        labels.update(self.reading_labels())
         self.query_one(KeyBar).show(situation, labels)
 
     def _runner_alive(self) -> bool:

@@ -49,6 +49,18 @@ class ReadingActions(_Base):
                     found.add(command.action)
         return frozenset(found)
 
+    def reading_labels(self) -> dict[str, str]:
+        """What some keys do just now, in other words, by action."""
+        text, labels = self.focused, {}
+        if isinstance(text, TextPane):
+            if self.pane.as_json:
+                labels["json"] = "as text"
+            if self.has_class("-reading"):
+                labels["zoom"] = "lists too"
+            if not text.doc.foldable:
+                labels["fold"] = "open log"
+        return labels
+
     def on_parts_pane_read(self, message: PartsPane.Read) -> None:
         if message.pane is self.pane and message.pane.prose is self.focused:
             self.draw_keys()

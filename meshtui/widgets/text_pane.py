@@ -253,6 +253,8 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         if show:
             # It was scrolled before there was a bar to show it.
             self.vertical_scrollbar.position = self.scroll_y
+        # Lines are broken elsewhere now, though the widget is as large as it was.
+        self.call_after_refresh(self.refresh)
 
     def move_rows(self, by: int) -> None:
         """Scroll by so many rows; up stops following."""
@@ -478,10 +480,12 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
     def _strip_of(
         self, lead: Sequence[Span], spans: Line, first: int, index: int, ground: str | None, width: int
     ) -> Strip:
-        before = [Segment(" ", self._style("", ground))]
+        before = [Segment(" ", self._style("text", ground))]
         before += [Segment(text, self._style(look, ground)) for text, look in lead if text]
         segments = [Segment(text, self._style(look, ground)) for text, look in spans if text]
-        body = Strip(segments or [Segment("", self._style("", ground))]).apply_offsets(first, index)
+        # An empty line is there to be chosen, too.
+        room = max(0, width - sum(segment.cell_length for segment in before))
+        body = Strip(segments or [Segment(" " * room, self._style("", ground))]).apply_offsets(first, index)
         return Strip([*before, *body]).adjust_cell_length(width, self._style("", ground))
 
     def on_focus(self) -> None:
