@@ -34,16 +34,16 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
         with Terminal(["-m", "meshtui", "--run-dir", str(root)]) as terminal:
             terminal.shows(LOOP)
             terminal.settle()
-            diffed.add(-terminal.press("d") + terminal.shows("first_added_line"))
-            terminal.press("d")
+            diffed.add(-terminal.press(b"d") + terminal.shows("first_added_line"))
+            terminal.press(b"d")
             terminal.shows("long.log")
             # To the details, and the gate that is pointed at first.
-            terminal.press("\t")
+            terminal.press(b"\t")
             terminal.shows("full screen")
-            opened.add(-terminal.press("\r") + terminal.shows(FIRST))
-            ended.add(-terminal.press("G") + terminal.shows(LAST))
-            terminal.press("/")
-            searched.add(-terminal.press(FOUND) + terminal.shows("1 of 1"))
+            opened.add(-terminal.press(b"\r") + terminal.shows(FIRST))
+            ended.add(-terminal.press(b"G") + terminal.shows(LAST))
+            terminal.press(b"/")
+            searched.add(-terminal.press(FOUND.encode()) + terminal.shows("1 of 1"))
             memory = max(memory, psutil.Process(terminal.pid).memory_info().rss / 1e6)
     megabytes = f"{size / 1e6:.0f} MB" if not quick else f"{size / 1e3:.0f} kB"
     return [
