@@ -14,7 +14,7 @@ SOON: Final = 0.15
 LATER: Final = 0.6
 """The same once it has been quiet for a while."""
 QUIET_LOOKS: Final = 40
-A_BREATH: Final = 0.01
+A_BREATH: Final = 0.03
 BATCH_SECONDS: Final = 0.05
 
 

@@ -54,6 +54,9 @@ class DetailPane(PartsPane):
             if self.part == "output":
                 self.draw()
 
+    def on_unmount(self) -> None:
+        self._logs.keep(())
+
     def tick(self) -> None:
         """Let times go on."""
         if self.row is not None and self.row.section == "active" and self.part == "envelope":

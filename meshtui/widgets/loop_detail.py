@@ -85,6 +85,9 @@ class LoopPane(PartsPane):
             self.verifying = None
             self.draw()
 
+    def on_unmount(self) -> None:
+        self._logs.keep(())
+
     def tick(self) -> None:
         """Let times go on."""
         if self.row is not None and self.row.status == "running" and self.part == "state":

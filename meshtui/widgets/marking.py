@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from textual import events
+from textual.geometry import Offset
 from textual.selection import Selection
 
 from meshtui.text import number
@@ -37,6 +39,15 @@ class Marking(_Base):
         def tell_moved(self) -> None: ...
 
         def stop_following(self) -> None: ...
+
+        def point(self, index: int) -> None: ...
+
+        def open_target(self, target: object) -> None: ...
+
+        @property
+        def opens(self) -> bool: ...
+
+        def action_fold(self) -> None: ...
 
     def _start_marking(self) -> None:
         self._mark: tuple[int, int] | None = None
@@ -98,6 +109,37 @@ class Marking(_Base):
         self.extend_mark(by)
 
     # The mouse's
+
+    def on_click(self, event: events.Click) -> None:
+        widget, at = self.screen.get_widget_and_offset_at(event.screen_x, event.screen_y)
+        if widget is not self or at is None or not 0 <= at.y < len(self.doc):
+            return
+        if event.chain > 1 and not self.doc.pointed:
+            self._choose_around(at, line=event.chain > 2)
+        elif self.text_selection is None:
+            again = at.y == self.pointer or event.chain > 1
+            if self.doc.pointed:
+                self.point(at.y)
+            target = self.doc.line(at.y).target
+            if target is not None and not self.doc.pointed:
+                self.open_target(target)
+            elif again and self.opens:
+                self.action_fold()
+
+    def _choose_around(self, at: Offset, *, line: bool) -> None:
+        """Choose the word that was clicked, or its line."""
+        text = self.doc.shape(at.y).text
+        begin, end = 0, len(text)
+        if not line:
+            begin = end = min(at.x, max(0, len(text) - 1))
+            while begin > 0 and not text[begin - 1].isspace():
+                begin -= 1
+            while end < len(text) and not text[end].isspace():
+                end += 1
+        self.screen.selections = {self: Selection(Offset(begin, at.y), Offset(end, at.y))}
+
+    def text_select_all(self) -> None:
+        """A second click chooses a word here, and not everything."""
 
     def selected_in(self, index: int, length: int) -> tuple[int, int] | None:
         """What the mouse chose of line ``index``: begin and end, in characters."""

@@ -91,6 +91,8 @@ def crop(line: Iterable[Span], width: int) -> Line:
 class Painter:
     """Mixed into a widget on a screen that declares :data:`LOOK_CLASSES`; turns lines into strips."""
 
+    ALLOW_SELECT = False
+    """Whether the mouse chooses text in it: only where that can be read as text."""
     _styles_of: dict[tuple[str, str | None], Style] | None = None
 
     def notify_style_update(self) -> None:

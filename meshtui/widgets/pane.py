@@ -185,6 +185,7 @@ class PartsPane(Vertical):
         if isinstance(target, ToFile):
             message.stop()
             self.prose.to_place(target.line)
+            self.prose.tell_moved()
         elif isinstance(target, ToLog):
             message.stop()
             hint = "Nothing was written there." if target.path.exists() else "The log is gone."
@@ -215,6 +216,9 @@ class PartsPane(Vertical):
         else:
             return False
         return True
+
+    def text_select_all(self) -> None:
+        """A third click chooses a line of the text, and not all there is."""
 
     # Searching
 

@@ -30,6 +30,7 @@ UNKNOWN = 1 << 20
 class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
     """Shows one :class:`Document`. A place is a line of it and a row of that line."""
 
+    ALLOW_SELECT = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "scroll_down", "Down", show=False, id="detail.down"),
         Binding("k,up", "scroll_up", "Up", show=False, id="detail.up"),
@@ -361,7 +362,11 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
             return
         target = self.doc.line(self.pointer).target if len(self.doc) else None
         if target is not None:
-            self.post_message(self.Opened(self, target))
+            self.open_target(target)
+
+    def open_target(self, target: object) -> None:
+        """Have what a line stands for opened."""
+        self.post_message(self.Opened(self, target))
 
     def action_fold_all(self) -> None:
         at = self.doc.fold_all(self.pointer)
@@ -389,7 +394,7 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         if action == "follow":
             return self.doc.grows
         if action == "fold":
-            return self.doc.pointed and len(self.doc) > 0 and self._opens
+            return self.doc.pointed and len(self.doc) > 0 and self.opens
         if action == "fold_all":
             return self.doc.foldable
         if action == "side":
@@ -401,7 +406,8 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
         return True
 
     @property
-    def _opens(self) -> bool:
+    def opens(self) -> bool:
+        """Whether what is pointed at folds, or opens something."""
         return self.doc.folds(self.pointer) or self.doc.line(self.pointer).target is not None
 
     # The mouse
@@ -415,19 +421,6 @@ class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
     def _on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
         event.stop()
         self.move_rows(-WHEEL_ROWS)
-
-    def on_click(self, event: events.Click) -> None:
-        if not self.doc.pointed or self.text_selection is not None:
-            return
-        offset = event.get_content_offset(self)
-        sight = self._in_sight()
-        if offset is None or offset.y >= len(sight):
-            return
-        index = sight[offset.y][0]
-        again = index == self.pointer or event.chain > 1
-        self.point(index)
-        if again and self._opens:
-            self.action_fold()
 
     # Drawing
 

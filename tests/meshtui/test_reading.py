@@ -262,6 +262,19 @@ async def test_the_mouse_chooses_text_as_it_is_and_not_as_it_is_wrapped(tmp_path
         assert text.startswith(chosen[4:])
 
 
+async def test_a_second_click_chooses_a_word_and_a_third_the_line(tmp_path: Path) -> None:
+    call = call_in(tmp_path / "c", live=False)
+    call.stdout.write_text("one two-three four\nnext\n")
+    async with reading(call) as it:
+        await it.until_shown("two-three")
+        await it.pilot.click(pane(it).prose, offset=(8, 0), times=2)
+        await it.press("c")
+        assert it.app.clipboard == "two-three"
+        await it.pilot.click(pane(it).prose, offset=(8, 0), times=3)
+        await it.press("c")
+        assert it.app.clipboard == "one two-three four"
+
+
 async def test_the_file_behind_it_folds_as_json(tmp_path: Path) -> None:
     call = call_in(tmp_path / "c")
     (call.folder / "call.json").write_text(

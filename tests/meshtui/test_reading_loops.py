@@ -88,6 +88,15 @@ async def test_a_diff_lists_its_files_and_is_jumped_through(tmp_path: Path) -> N
         await it.until_shown("new 100 of 2")
 
 
+async def test_a_click_on_a_file_goes_to_it(tmp_path: Path) -> None:
+    root = on_disk(tmp_path / "run")
+    long_patch(root)
+    async with loop(root, "diff") as it:
+        await it.until_shown("in 3 files")
+        await it.pilot.click(pane(it).prose, offset=(20, 2))
+        await it.until(lambda: said(it).startswith("src/f1.py · file 2 of 3"))
+
+
 async def test_enter_on_a_gate_opens_its_log_and_esc_comes_back(tmp_path: Path) -> None:
     root = on_disk(tmp_path / "run")
     log = root / "calls" / "x" / "stdout.log"
