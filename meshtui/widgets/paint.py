@@ -9,7 +9,7 @@ that changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -91,7 +91,7 @@ def crop(line: Iterable[Span], width: int) -> Line:
 class Painter:
     """Mixed into a widget on a screen that declares :data:`LOOK_CLASSES`; turns lines into strips."""
 
-    ALLOW_SELECT = False
+    ALLOW_SELECT: ClassVar[bool] = False
     """Whether the mouse chooses text in it: only where that can be read as text."""
     _styles_of: dict[tuple[str, str | None], Style] | None = None
 

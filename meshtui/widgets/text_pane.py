@@ -30,7 +30,7 @@ UNKNOWN = 1 << 20
 class TextPane(Finding, Marking, Painter, ScrollView, can_focus=True):
     """Shows one :class:`Document`. A place is a line of it and a row of that line."""
 
-    ALLOW_SELECT = True
+    ALLOW_SELECT: ClassVar[bool] = True
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("j,down", "scroll_down", "Down", show=False, id="detail.down"),
         Binding("k,up", "scroll_up", "Up", show=False, id="detail.up"),
