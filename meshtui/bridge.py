@@ -17,7 +17,7 @@ from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Detail, LaneView
-from meshtui.core.watch import FIRST_FILES, Watcher
+from meshtui.core.watch import FIRST_FILES, POLL_SECONDS, Watcher
 from meshtui.inspector import Inspector
 from meshtui.messages import MissionsRunning, ModeChanged, RunnerChanged, Told, ViewChanged
 from meshtui.receipts import mission_outcome, outcome_text
@@ -50,9 +50,18 @@ class Operations(Protocol):
 
     def enqueue(self, envelope: dict[str, Any]) -> Any: ...
     def interrupt(self) -> Any: ...
-    def restore(self) -> Any: ...
+    def restore(self, ids: Sequence[str] | None = None, *, in_place: bool = False) -> Any: ...
     def withdraw(self, envelope_id: str) -> Any: ...
+    def withdraw_many(self, ids: Sequence[str]) -> Any: ...
     def requeue(self, envelope_id: str) -> Any: ...
+    def requeue_many(self, ids: Sequence[str]) -> Any: ...
+    def head(self, ids: Sequence[str]) -> Any: ...
+    def place(self, names: Mapping[str, str]) -> Any: ...
+    def envelope(self, envelope_id: str) -> tuple[str, dict[str, Any]]: ...
+    def edit(
+        self, envelope_id: str, envelope: Mapping[str, Any], *, base: Mapping[str, Any] | None = None
+    ) -> Any: ...
+    def park_again(self, envelope_id: str) -> Any: ...
     def answer(
         self,
         envelope_id: str,
@@ -188,7 +197,14 @@ class _Mission:
 class Bridge:
     """Runs the engine behind a console; ``post`` may be called from any thread."""
 
-    def __init__(self, run_dir: RunDir, engine: Engine, post: Callable[[Message], object]) -> None:
+    def __init__(
+        self,
+        run_dir: RunDir,
+        engine: Engine,
+        post: Callable[[Message], object],
+        *,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
         self._engine = engine
         self._sink = post
         self._closed = False
@@ -199,6 +215,7 @@ class Bridge:
             on_view=lambda view: self._post(ViewChanged(view)),
             on_mode=lambda mode, reason: self._post(ModeChanged(mode, reason)),
             on_problem=lambda text: self._post(Told(text, "error")),
+            poll_seconds=poll_seconds,
         )
         self._inspector = Inspector(self._reader.detail, self._post)
         self._loops: LoopInspector | None = None
@@ -283,6 +300,10 @@ class Bridge:
         """
 
         self._work_on(lambda: work(self._engine.operations(create=create)), self._tells(told))
+
+    def ask(self, work: Callable[[Operations], Any], answer: Callable[[Any], Message]) -> None:
+        """Do ``work`` in a thread and post what ``answer`` makes of it, or its error."""
+        self._work_on(lambda: work(self._engine.operations()), lambda found: self._post(answer(found)))
 
     def operate_missions(
         self, work: Callable[[MissionOperations], Any], told: Callable[[Any], tuple[str, Severity]]

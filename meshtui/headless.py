@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from meshtui.core.mesh.view import MissionView
     from meshtui.messages import Planned
     from meshtui.screens.lane import LaneScreen
+    from meshtui.settings import Settings
 
 DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
 LOOP_PARTS = ("diff", "gates", "proof", "findings", "log")
@@ -41,17 +42,18 @@ def render_svg(
     screen: str | None = None,
     detail: Callable[[str], Detail | None] | None = None,
     select: str | None = None,
+    settings: Settings | None = None,
 ) -> str:
     """The screen of a lane as SVG, ``size`` columns by lines, as it looks at ``now_ms``.
 
     ``source`` is a run directory, or a view that was made before; ``detail`` then reads records. ``screen``
-    is one of :data:`SCREENS`; ``select`` names a record to select by its key. Must not be called from
+    is one of :data:`SCREENS`; ``select`` names a record to select by its key; ``settings`` are an operator's, else the defaults. Must not be called from
     within a running event loop.
     """
     if screen is not None and screen not in SCREENS:
         raise InvalidInput(f"no screen {screen!r}; one of: {', '.join(SCREENS)}", field="screen")
     view, read = _read(source, now_ms) if isinstance(source, Path) else (source, detail)
-    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select))
+    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select, settings))
 
 
 def _read(run_dir: Path, now_ms: int) -> tuple[LaneView, Callable[[str], Detail | None]]:
@@ -71,13 +73,21 @@ async def _draw(
     now_ms: int,
     screen: str,
     select: str | None,
+    settings: Settings | None,
 ) -> str:
     from meshtui.app import MeshtuiApp
     from meshtui.screens.lane import LaneScreen
+    from meshtui.settings import Settings
     from meshtui.widgets.detail import PARTS, DetailPane
     from meshtui.widgets.table import QueueTable
 
-    app = MeshtuiApp(RunDir(view.run_dir), view=view, clock=ManualClock(now_ms), still=True)
+    app = MeshtuiApp(
+        RunDir(view.run_dir),
+        view=view,
+        clock=ManualClock(now_ms),
+        still=True,
+        settings=settings if settings is not None else Settings(),
+    )
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await _settle(pilot)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meshtui.cli.options import json_option
+from meshtui.cli.options import has_terminal, json_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.errors import WorkFailed
 
@@ -53,7 +53,7 @@ def demo(root: Path | None, headless: bool, as_json: bool) -> int:
         return _work(where, as_json=as_json)
     from meshtui.cli.console import open_console
 
-    code = open_console([where.run_dir.root], read_only=False, no_color=False, work=True)
+    code = open_console([where.run_dir.root], read_only=False, work=True)
     print_line(f"The demo stays in {where.root}; to go on with it:")
     print_line(f"  {_program()} demo --dir {shlex.quote(str(where.root))}")
     return code
@@ -72,7 +72,7 @@ def _program() -> str:
 
 def _has_terminal() -> bool:
     able = os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
-    return able and sys.stdin.isatty() and sys.stdout.isatty()
+    return able and has_terminal() and sys.stdout.isatty()
 
 
 def _work(where: Demo, *, as_json: bool) -> int:

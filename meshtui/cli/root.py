@@ -18,6 +18,8 @@ _COMMANDS = {
     "restore": "queue",
     "withdraw": "queue",
     "requeue": "queue",
+    "head": "rearrange",
+    "edit": "rearrange",
     "quarantine": "queue",
     "answer": "steer",
     "stop": "steer",
@@ -40,6 +42,9 @@ _COMMANDS = {
     "doctor": "doctor",
     "prune": "prune",
     "trust": "doctor",
+    "serve": "serve",
+    "config": "config",
+    "completions": "completions",
 }
 _ATTRIBUTE = {"continue": "continue_"}
 
@@ -91,6 +96,9 @@ class LazyGroup(click.Group):
 )
 @click.option("--read-only", is_flag=True, help="Look only: every action is switched off.")
 @click.option("--no-color", is_flag=True, help="Draw without colours.")
+@click.option("--monochrome", is_flag=True, help="Draw in shades of one colour.")
+@click.option("--ascii", "ascii_", is_flag=True, help="Draw every sign and border in ASCII.")
+@click.option("--theme", help="Draw in these colours; meshtui config themes lists them.")
 @click.version_option(__version__, prog_name="meshtui")
 @click.pass_context
 def root(
@@ -105,6 +113,9 @@ def root(
     fail_on: str | None,
     read_only: bool,
     no_color: bool,
+    monochrome: bool,
+    ascii_: bool,
+    theme: str | None,
 ) -> int | None:
     """The operator's console for many coding agents, and the engine behind it.
 
@@ -112,8 +123,9 @@ def root(
     """
     if ctx.invoked_subcommand is not None:
         return None
-    from meshtui.cli.console import draw, open_console
+    from meshtui.cli.console import Looks, draw, open_console
 
+    looks = Looks(no_color=no_color, monochrome=monochrome, ascii=ascii_, theme=theme)
     roots = run_dirs or (default_run_dir(),)
     if headless or screenshot is not None or as_json:
         return draw(
@@ -124,6 +136,6 @@ def root(
             now=now,
             screen=screen,
             fail_on=fail_on,
-            no_color=no_color,
+            looks=looks,
         )
-    return open_console(roots, read_only=read_only, no_color=no_color)
+    return open_console(roots, read_only=read_only, looks=looks)

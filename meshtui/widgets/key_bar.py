@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual import events
 from textual.content import Content
+from textual.dom import DOMNode
 
 from meshtui.commands import BY_ACTION, COMMANDS, Command, Situation
-from meshtui.widgets.paint import Line, Painted, Span
+from meshtui.keymap import display, normal
+from meshtui.widgets.paint import Line, Painted, Span, keys_of
 
 
 class KeyBar(Painted):
@@ -57,7 +59,7 @@ class KeyBar(Painted):
             if command.bar is not None
             and command.scope != "text"
             and command.group != "Reading"
-            and command.side in (None, side)
+            and command.meant(side, filtering=self.situation.filtering)
             and (side == "queue" or command.group != "Lane")
             and command.why_not(self.situation) is None
         ]
@@ -66,9 +68,7 @@ class KeyBar(Painted):
         return self.labels.get(command.action, command.label)
 
     def _key(self, command: Command) -> str:
-        keymap = getattr(self.app, "_keymap", {})
-        key = str(keymap.get(command.id, command.key)).partition(",")[0]
-        return self.app.get_key_display(command.binding.with_key(key))
+        return display(normal(keys_of(self, command.id, command.key)).partition(",")[0])
 
     def _command_at(self, event: events.MouseEvent) -> Command | None:
         offset = event.get_content_offset(self)
@@ -82,5 +82,12 @@ class KeyBar(Painted):
 
     async def on_click(self, event: events.Click) -> None:
         command = self._command_at(event)
-        if command is not None:
-            await self.screen.run_action(command.action)
+        if command is None:
+            return
+        owner: DOMNode = self.screen
+        if command.scope == "text" and self.screen.focused is not None:
+            # The text does it, or the pane around it.
+            name = f"action_{command.action.partition('(')[0]}"
+            around = self.screen.focused.ancestors_with_self
+            owner = next((node for node in around if hasattr(node, name)), owner)
+        await self.app.run_action(command.action, owner)

@@ -97,7 +97,7 @@ class Marking(_Base):
         self.refresh()
         self.tell_moved()
 
-    def action_mark(self) -> None:
+    def action_mark_lines(self) -> None:
         if self.marking:
             self.drop_mark()
         else:
