@@ -87,7 +87,7 @@ class LaneMoves(LaneBase):
             return self._restore_in_place(ids)
         left: list[str] = []
         with self._queue.locked(enqueuing=True) as index:
-            self._refuse_waiting_stop(index.state.stop_waits)
+            refuse_waiting_stop(self._paths, index)
             phases: list[tuple[str, Record]] = []
             stops: list[tuple[str, Record]] = []
             for record in self._withdrawn(index, ids):
@@ -153,7 +153,7 @@ class LaneMoves(LaneBase):
     def _requeue(
         self, index: Index, files: LaneFiles, envelope_id: str, found: tuple[str, Record] | None
     ) -> Placed:
-        refuse_waiting_stop(index)
+        refuse_waiting_stop(self._paths, index)
         if found is None:
             raise not_there(envelope_id)
         folder, record = found

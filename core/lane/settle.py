@@ -106,6 +106,7 @@ class Settler:
             error=result.get("error"),
             handoff_status=result.get("handoff_status"),
             call=result.get("call"),
+            usage=result.get("usage"),
         )
         return result
 

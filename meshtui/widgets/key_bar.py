@@ -59,6 +59,7 @@ class KeyBar(Painted):
             if command.bar is not None
             and command.scope != "text"
             and command.group != "Reading"
+            and command.at(self.situation.place)
             and command.meant(side, filtering=self.situation.filtering)
             and (side == "queue" or command.group != "Lane")
             and command.why_not(self.situation) is None
