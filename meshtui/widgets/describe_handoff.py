@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from meshtui.core.lane.claims import UNVERIFIED
 from meshtui.core.view import Detail, Row
 from meshtui.status import VERDICT_MARKS, gate_mark, handoff_mark
 from meshtui.text import clean
 from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw
 
 GAP = Raw(())
+UNVERIFIED = VERDICT_MARKS["claimed"].word
 _SHOWN_APART = {
     "schema", "story_id", "phase", "worker_id", "status", "summary", "back_pressure", "ac_evidence", "files_changed",
     "commits", "context_for_next", "open_questions",
