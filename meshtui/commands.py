@@ -19,7 +19,7 @@ from meshtui.core.view import Attention, LaneView, Row
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import LoopRow, MissionView
 
-Scope = Literal["lane", "fleet", "inbox", "table", "detail", "app"]
+Scope = Literal["lane", "fleet", "inbox", "table", "detail", "text", "app"]
 Place = Literal["lane", "fleet", "inbox"]
 """The screen that is looked at."""
 Side = Literal["queue", "loops"]
@@ -42,6 +42,8 @@ class Situation:
     """The mission of the selected loop."""
     missions_here: tuple[str, ...] = ()
     """The missions that run in this console."""
+    reading: frozenset[str] | None = None
+    """While a text has the focus: what can be done with it, by action; ``None`` while it has not."""
     place: Place = "lane"
     fleet: bool = False
     """Whether there is a table of lanes to go back to."""
@@ -418,6 +420,30 @@ COMMANDS: tuple[Command, ...] = (
     Command("detail(1)", "d", "details", "The next part of the details: envelope, output …, or state, diff, gates …",
             group="Details", title="Show the next part of the details"),
     Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
+    # A text that has the focus: a key means this only where the text has such a thing.
+    Command("zoom", "z", "full screen", "The details on the whole screen, and back; enter does it too", group="Reading",
+            title="Show the details on the whole screen", bar=2),
+    Command("outside", "o", "open file", "Open what is shown: a work file in $VISUAL or $EDITOR, all else in $PAGER, to look at",
+            group="Reading", title="Open the shown file in an editor or pager", bar=6),
+    Command("json", "J", "as JSON", "The file behind what is shown as JSON that folds, and back", group="Reading",
+            title="Show the file behind the details as JSON", bar=9),
+    Command("find", "slash", "search", "Search in the text while you type; n and N go on", scope="text", group="Reading", bar=1),
+    Command("next_match(1)", "n", "next match", "The next match", scope="text", group="Reading", bar=0),
+    Command("next_match(-1)", "N", "match before", "The match before", scope="text", group="Reading"),
+    Command("fold", "enter,space", "fold", "Fold or unfold what is pointed at, or open the log it names", scope="text", group="Reading", bar=0),
+    Command("fold_all", "minus", "fold all", "Fold everything, or unfold it", scope="text", group="Reading", bar=3),
+    Command("jump(1)", "right_square_bracket", "next change", "The next hunk of a diff", scope="text", group="Reading", bar=3),
+    Command("jump(-1)", "left_square_bracket", "change before", "The hunk before", scope="text", group="Reading"),
+    Command("jump_file(1)", "right_curly_bracket", "next file", "The next file of a diff", scope="text", group="Reading", bar=4),
+    Command("jump_file(-1)", "left_curly_bracket", "file before", "The file before", scope="text", group="Reading"),
+    Command("follow", "f", "follow", "Stay at the end as the text grows; scrolling up ends it, end goes on", scope="text",
+            group="Reading", bar=3),
+    Command("wrap", "W", "wrap", "Wrap long lines, or not: left and right scroll then", scope="text", group="Reading", bar=7),
+    Command("mark_lines", "V", "mark lines", "Mark lines with the arrows; V or esc ends it", scope="text", group="Reading", bar=8),
+    Command("extend(1)", "shift+down", "mark down", "Mark one line more", scope="text", group="Reading"),
+    Command("extend(-1)", "shift+up", "mark up", "Mark one line more above", scope="text", group="Reading"),
+    Command("copy_text", "c", "copy", "Copy what is marked or chosen with the mouse, else the value pointed at, else the text",
+            scope="text", group="Reading", bar=5),
     Command("fleet", "F", "fleet", "Back to the table of all lanes", group="Fleet", title="Back to the fleet", bar=10,
             refusal=_when_fleet, also=("inbox",)),
     Command("back", "escape", "back", "Back to the list, drop the filter, or return to the fleet", group="Console", also=EVERYWHERE),

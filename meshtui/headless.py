@@ -166,7 +166,6 @@ async def _draw(
 ) -> str:
     from meshtui.app import MeshtuiApp
     from meshtui.evidence import evidence_of
-    from meshtui.inspector import output_lines
     from meshtui.screens.lane import LaneScreen
     from meshtui.settings import Settings
     from meshtui.widgets.detail import PARTS, DetailPane
@@ -199,7 +198,7 @@ async def _draw(
             pane.show_detail(row.key, found)
             if found is not None and found.call is not None:
                 live = found.call.state in ("starting", "running")
-                pane.show_output(OutputRead(row.key, output_lines(found.call), fresh=True, live=live))
+                pane.show_output(OutputRead(row.key, found.call, live=live))
         for part in PARTS:
             if part == screen:
                 pane.choose(part)
@@ -223,15 +222,13 @@ def _show_loop(lane: LaneScreen, screen: str) -> None:
         if screen in LOOP_SCREENS:
             raise InvalidInput(f"there are no loops here to draw --screen {screen} of", field="screen")
         return
-    from meshtui.core.mesh.detail import Log, read_part
-    from meshtui.loop_inspector import worker_output
+    from meshtui.core.mesh.detail import read_part
     from meshtui.messages import LoopRead
 
     for part in ("state", *LOOP_PARTS):
         if part == screen or part == pane.part:
             value = read_part(mission, loop, cast("LoopPart", part))
-            output, live = worker_output(value) if isinstance(value, Log) else ((), False)
-            pane.show_read(LoopRead(loop.key, part, value, output=output, live=live))
+            pane.show_read(LoopRead(loop.key, part, value))
     if screen in LOOP_PARTS:
         pane.choose(screen)
         lane.add_class("-detail-open")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from textual.message import Message
 
-from meshtui.core.view import Detail, LaneView
+from meshtui.core.view import CallView, Detail, LaneView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -100,14 +100,13 @@ class DetailRead(Message):
 
 
 class OutputRead(Message):
-    """More of a call's output; ``fresh`` starts over."""
+    """How the call behind a record stands, whenever it begins to write, to another file, or ends."""
 
-    def __init__(self, key: str, lines: tuple[tuple[str, str], ...], *, fresh: bool, live: bool) -> None:
+    def __init__(self, key: str, call: CallView | None, *, live: bool) -> None:
         super().__init__()
         self.key = key
-        self.lines = lines
-        """``(text, look)``, cleaned."""
-        self.fresh = fresh
+        self.call = call
+        """Where its output is; ``None`` if there is none."""
         self.live = live
 
 
@@ -120,17 +119,12 @@ class LoopRead(Message):
         part: str,
         value: LoopDetail | None,
         *,
-        output: tuple[tuple[str, str], ...] = (),
-        live: bool = False,
         problem: str | None = None,
     ) -> None:
         super().__init__()
         self.key = key
         self.part = part
         self.value = value
-        self.output = output
-        """Of the log: what the workers print, ``(text, look)``, cleaned."""
-        self.live = live
         self.problem = problem
 
 

@@ -29,6 +29,7 @@ from meshtui.palette import Places
 from meshtui.receipts import WITH
 from meshtui.screens.actions import LaneActions
 from meshtui.screens.loops import LoopsSide
+from meshtui.screens.reading import ReadingActions
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
 from meshtui.undo import Steps
@@ -66,7 +67,7 @@ class HasNeeds(Protocol):
     def take_view(self, view: LaneView) -> None: ...
 
 
-class LaneScreen(LaneActions, LoopsSide, Screen[None]):
+class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`, the loops in :class:`LoopsSide`."""
 
     COMPONENT_CLASSES = LOOK_CLASSES
@@ -137,6 +138,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             loop=self.loop,
             mission=self.mission,
             missions_here=self.missions_here,
+            reading=self.reading(),
             fleet=self.of_fleet,
             needs=len(cast("HasNeeds", self.app).needs),
             marked=len(self.listing.marks),
@@ -190,6 +192,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             labels["requeue"], labels["withdraw"] = "repair", "drop"
         if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
             labels["resume_mission"] = "start"
+        labels.update(self.reading_labels())
         if situation.marked:
             for action in ON_MARKS.get("loops" if self.side == "loops" else self.section, ()):
                 label = labels.get(action, BY_ACTION[action].label)
@@ -413,8 +416,9 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         # Narrow: the list is the way back from the details.
+        self.draw_keys()
         if isinstance(self.focused, ListTable):
-            self.remove_class("-detail-open")
+            self.remove_class("-detail-open", "-reading")
             self.look_at("queue" if isinstance(self.focused, QueueTable) else "loops")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
