@@ -16,6 +16,7 @@ from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane import control
 from meshtui.core.lane.create import lane_id_of, recorded_id
+from meshtui.core.lane.facts import facts_of
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Holder, Lease, holder
 from meshtui.core.lane.queue import Placed, Queue
@@ -110,11 +111,12 @@ class Lane:
         lane_id = self.lane_id
         withdrawn, active, bad = self._queue.withdraw_all()
         events: list[tuple[str, str, Mapping[str, Any]]] = [
-            ("withdrawn", envelope_id, {"by": self._by}) for envelope_id in withdrawn
+            ("withdrawn", envelope_id, {"by": self._by, "record": name}) for envelope_id, name in withdrawn
         ]
+        events += [("record_quarantined", name, {"folder": "pending", "by": self._by}) for name in bad]
         events.append(("interrupted", lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by}))
         self._append(events)
-        return InterruptReceipt(tuple(withdrawn), tuple(active), tuple(bad))
+        return InterruptReceipt(tuple(envelope_id for envelope_id, _ in withdrawn), tuple(active), tuple(bad))
 
     def withdraw(self, envelope_id: str) -> WithdrawReceipt:
         """Take one pending record out."""
@@ -130,13 +132,14 @@ class Lane:
         except FileNotFoundError:
             raise InvalidInput(f"envelope {envelope_id!r} was just taken; see: meshtui status") from None
         depth = self._queue.depth
-        self._append([("withdrawn", envelope_id, {"depth": depth, "by": self._by})])
+        self._append([("withdrawn", envelope_id, {"depth": depth, "by": self._by, "record": record.name})])
         return WithdrawReceipt(envelope_id, depth)
 
     def restore(self) -> RestoreReceipt:
         """Put withdrawn records back at the end in their old order; of stops at most one, last."""
         self._need_lane()
         left: list[str] = []
+        bad: list[str] = []
         with self._queue.locked(enqueuing=True) as index:
             self._refuse_waiting_stop(index.state.stop_waits)
             phases: list[tuple[str, Record]] = []
@@ -146,10 +149,12 @@ class Lane:
                     record = load_record(self._paths.withdrawn / name)
                 except InvalidInput as error:
                     self._queue.quarantine_locked(index, "withdrawn", name, str(error))
+                    bad.append(name)
                     continue
                 (stops if kind_of(record.envelope) == "stop" else phases).append(("withdrawn", record))
             left = [record.envelope_id for _, record in stops[:-1]]
             placed = self._queue.to_end(index, [*phases, *stops[-1:]])
+        self._append([("record_quarantined", name, {"folder": "withdrawn", "by": self._by}) for name in bad])
         self._note_many("restored", placed)
         return RestoreReceipt(tuple(item.record.envelope_id for item in placed), tuple(left))
 
@@ -172,7 +177,7 @@ class Lane:
             record.put_back(attempt=1, forget_budget=True)
             self._queue.rewrite(record, folder)
             placed = self._queue.to_end(index, [(folder, record)])
-        self._note_many("requeued", placed)
+        self._note_many("requeued", placed, folder=folder)
         return RequeueReceipt(envelope_id, placed[0].position, placed[0].depth)
 
     def quarantine_repair(self, name: str) -> QuarantineReceipt:
@@ -180,7 +185,7 @@ class Lane:
         self._need_lane()
         self._refuse_foreign("quarantine repair")
         placed = self._queue.repair(name)
-        self._note_many("requeued", [placed])
+        self._note_many("requeued", [placed], folder="quarantine", quarantined=name)
         return QuarantineReceipt(name, placed.record.envelope_id)
 
     def quarantine_drop(self, name: str) -> QuarantineReceipt:
@@ -358,7 +363,13 @@ class Lane:
             act,
             envelope=envelope,
         )
-        data = {"depth": made.queue_depth, "by": self._by, "message_to": envelope_id}
+        data: dict[str, Any] = {
+            "depth": made.queue_depth,
+            "by": self._by,
+            "message_to": envelope_id,
+            "label": "message",
+            **{key: envelope[key] for key in ("story_id", "engine") if key in envelope},
+        }
         self._append([("enqueued", new_id, data)])
         return made
 
@@ -450,6 +461,7 @@ class Lane:
                 records.append(load_record(self._paths.active / name))
             except InvalidInput as error:
                 files.queue.quarantine("active", name, str(error))
+                files.note("record_quarantined", name, reason=str(error), folder="active")
         return records
 
     def _ended_by_itself(self, record: Record) -> bool:
@@ -476,9 +488,16 @@ class Lane:
         call.sweep()
         return survivors
 
-    def _note_many(self, event: str, placed: Sequence[Placed]) -> None:
+    def _note_many(self, event: str, placed: Sequence[Placed], **more: Any) -> None:
         self._append(
-            [(event, item.record.envelope_id, {"depth": item.depth, "by": self._by}) for item in placed]
+            [
+                (
+                    event,
+                    item.record.envelope_id,
+                    {"depth": item.depth, "by": self._by, **facts_of(item.record), **more},
+                )
+                for item in placed
+            ]
         )
 
     def _append(self, events: list[tuple[str, str, Mapping[str, Any]]]) -> None:

@@ -17,6 +17,7 @@ from meshtui.core import storage, strict_json
 from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import Journal
+from meshtui.core.lane.facts import facts_of, outcome_of
 from meshtui.core.lane.index import Index, result_status, status_in
 from meshtui.core.lane.queue import RUNNER_LOCK_SECONDS, Queue
 from meshtui.core.lane.status import LaneStatus, Sessions, append_stall, read_json
@@ -101,9 +102,8 @@ class Settler:
             record.envelope_id,
             depth=depth,
             attempt=record.attempt if result["status"] != "stopped" else None,
-            error=result.get("error"),
-            handoff_status=result.get("handoff_status"),
-            call=result.get("call"),
+            record=record.name,
+            **outcome_of(result),
         )
         return result
 
@@ -187,10 +187,11 @@ class Settler:
                 cause = f"no sign of life for {evidence['idle_seconds']:g} s"
             self.park(record, cause=cause, attempts=attempt, started_at=started_at, evidence=evidence)
             return True
-        self._files.note("phase_stalled", record.envelope_id, attempt=attempt, **evidence)
+        name = at_head(record.name, RETRY)
+        self._files.note("phase_stalled", record.envelope_id, attempt=attempt, record=name, **evidence)
         record.put_back(attempt=attempt + 1)
         self._files.queue.rewrite(record)
-        self._files.queue.shift(record, "active", "pending", name=at_head(record.name, RETRY))
+        self._files.queue.shift(record, "active", "pending", name=name)
         return False
 
     def park(
@@ -219,7 +220,9 @@ class Settler:
         with self._files.queue.locked() as index:
             self._write_result(index, record, result)
             self._files.queue.shift_locked(index, record, source, "stalled")
-        self._files.note("phase_parked", record.envelope_id, cause=cause, attempts=attempts, **evidence)
+        self._files.note(
+            "phase_parked", record.envelope_id, cause=cause, attempts=attempts, record=record.name, **evidence
+        )
 
     def raise_question(self, record: Record, *, cause: str, attempts: int, evidence: dict[str, Any]) -> None:
         """Write the question of a parked phase, with the commands that settle it."""
@@ -257,8 +260,10 @@ class Settler:
             "phase_held",
             record.envelope_id,
             attempt=record.attempt,
+            record=record.name,
             engine=engine,
             until=iso(limit["until_ms"]),
+            reset_known=limit.get("reset_known"),
             holds=limit["holds"],
             error=limit.get("error"),
         )
@@ -269,7 +274,7 @@ class Settler:
         self._files.queue.rewrite(record)
         name = at_head(record.name, RECOVERED) if recovered else record.name
         self._files.queue.shift(record, "active", "pending", name=name)
-        self._files.note(event, record.envelope_id, attempt=record.attempt)
+        self._files.note(event, record.envelope_id, attempt=record.attempt, record=name)
 
     # -- what a crash left --------------------------------------------------------------------------
 
@@ -297,11 +302,20 @@ class Settler:
                     evidence={},
                 )
             self._files.queue.shift(record, "active", "stalled")
-            self._files.note("phase_parked", record.envelope_id, cause=result.get("error"), recovered=True)
+            self._files.note(
+                "phase_parked",
+                record.envelope_id,
+                cause=result.get("error"),
+                attempts=record.attempt,
+                record=record.name,
+                recovered=True,
+            )
         else:
             self._files.queue.shift(record, "active", "claimed")
             event = "lane_stopped" if status == "stopped" else f"phase_{status}"
-            self._files.note(event, record.envelope_id, error=result.get("error"), recovered=True)
+            self._files.note(
+                event, record.envelope_id, record=record.name, recovered=True, **outcome_of(result)
+            )
         return status
 
     # -- answers ------------------------------------------------------------------------------------
@@ -325,8 +339,14 @@ class Settler:
             "phase_answered",
             record.envelope_id,
             answer="retry",
-            engine=engine,
-            deadline_seconds=deadline_seconds,
+            **{
+                **facts_of(record),
+                **{
+                    key: value
+                    for key, value in (("engine", engine), ("deadline_seconds", deadline_seconds))
+                    if value is not None
+                },
+            },
         )
         return record
 
@@ -352,7 +372,7 @@ class Settler:
             self._files.queue.shift_locked(index, record, "stalled", "claimed")
         storage.remove_file(self._paths.question(record.envelope_id))
         self._files.status.stall_counts.pop(record.envelope_id, None)
-        self._files.note("phase_answered", record.envelope_id, answer="drop")
+        self._files.note("phase_answered", record.envelope_id, answer="drop", record=record.name)
 
 
 def seconds_of(value: object) -> float:

@@ -26,6 +26,7 @@ from meshtui.core.mesh.context import (
     WorkerSlots,
 )
 from meshtui.core.mesh.counts import loop_cap
+from meshtui.core.mesh.facts import graph_of
 from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
 from meshtui.core.mesh.integration import IntegrationRuntime
 from meshtui.core.mesh.ledger import OwnerLedger, concurrency_budget
@@ -277,7 +278,12 @@ class MissionRunner:
         loops = loops_of(context.plan)
         cap = self._loop_cap(context.plan)
         context.note(
-            "mission_started", context.plan.mission_id, loops=len(context.plan.graph.nodes), max_active=cap
+            "mission_started",
+            context.plan.mission_id,
+            loops=len(context.plan.graph.nodes),
+            max_active=cap,
+            request=context.plan.request[:500],
+            **graph_of(context.plan),
         )
         changed = True
         while True:
