@@ -9,21 +9,28 @@ from pathlib import PurePath
 from typing import Any, ClassVar
 
 from rich.text import Text
+from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
+from textual.filter import LineFilter
 from textual.screen import Screen
+from textual.theme import Theme
+from textual.widgets import Input, TextArea
 
 from meshtui.bridge import Bridge, Ending, Engine
 from meshtui.commands import LaneCommands
 from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
-from meshtui.keymap import keymap
+from meshtui.keymap import display, keymap
 from meshtui.screens.lane import LaneScreen
-from meshtui.settings import Settings
+from meshtui.settings import Settings, config_path
 from meshtui.text import clean
-from meshtui.theme import STYLES, THEMES, fallbacks
+from meshtui.theme import STYLES, THEMES, AsciiSigns, encoding_of_terminal, fallbacks, theme_for
+
+MOST_TOLD = 3
+"""How many problems of the operator's file are shown at once."""
 
 
 class MeshtuiApp(App[int], inherit_bindings=False):
@@ -61,6 +68,9 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.run_dir = run_dir
         self.bridge: Bridge | None = None
+        self._signs = [AsciiSigns(encoding_of_terminal())] if settings.glyphs == "ascii" else []
+        if not settings.motion:
+            self.animation_level = "none"
         self._engine = engine
         self._read_only = read_only
         self._work = work
@@ -73,19 +83,33 @@ class MeshtuiApp(App[int], inherit_bindings=False):
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return fallbacks(self.current_theme)
 
+    def get_line_filters(self) -> Sequence[LineFilter]:
+        return [*super().get_line_filters(), *self._signs]
+
+    def get_key_display(self, binding: Binding) -> str:
+        return display(binding.key)
+
     def get_default_screen(self) -> LaneScreen:
         return LaneScreen(self._view, read_only=self._read_only)
 
     def on_load(self) -> None:
         for theme in THEMES:
             self.register_theme(theme)
-        self.theme = self.settings.theme or THEMES[0].name
+        self.theme = theme_for(self.settings.theme, self.settings.contrast)
         self.set_keymap(keymap(self.settings.keys))
 
     def on_mount(self) -> None:
+        self.theme_changed_signal.subscribe(self, self._keep_theme)
+        self.call_after_refresh(self._tell_problems)
         if self._engine is not None:
             screen = self.screen
-            self.bridge = Bridge(self.run_dir, self._engine, screen.post_message)
+            self.bridge = Bridge(
+                self.run_dir,
+                self._engine,
+                screen.post_message,
+                # Half a second where nothing else was asked for.
+                poll_seconds=self.settings.refresh_seconds / 2,
+            )
             if isinstance(screen, LaneScreen):
                 screen.bridge = self.bridge
             self.bridge.start()
@@ -133,6 +157,24 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         """Close the console; ``text`` is printed once the terminal is back."""
         self.farewell = text
         self.exit(0, message=Text(clean(text)) if text else None)
+
+    def on_descendant_focus(self, event: events.DescendantFocus) -> None:
+        if (self.still or not self.settings.motion) and isinstance(event.widget, Input | TextArea):
+            event.widget.cursor_blink = False
+
+    def _keep_theme(self, theme: Theme) -> None:
+        """Say how a theme that was chosen in the palette becomes the one to start with."""
+        text = f'theme = "{theme.name}" in {config_path()} keeps it'
+        self.notify(clean(text), timeout=8, markup=False)
+
+    def _tell_problems(self) -> None:
+        """Say what of the operator's file could not be used."""
+        problems = self.settings_problems
+        for problem in problems[:MOST_TOLD]:
+            self.notify(clean(problem), severity="warning", timeout=15, markup=False)
+        if len(problems) > MOST_TOLD:
+            more = f"{len(problems) - MOST_TOLD} more: meshtui config check"
+            self.notify(more, severity="warning", timeout=15, markup=False)
 
     async def on_unmount(self) -> None:
         if self.bridge is not None:

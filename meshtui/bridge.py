@@ -17,7 +17,7 @@ from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Detail, LaneView
-from meshtui.core.watch import FIRST_FILES, Watcher
+from meshtui.core.watch import FIRST_FILES, POLL_SECONDS, Watcher
 from meshtui.inspector import Inspector
 from meshtui.messages import MissionsRunning, ModeChanged, RunnerChanged, Told, ViewChanged
 from meshtui.receipts import mission_outcome, outcome_text
@@ -186,7 +186,14 @@ class _Mission:
 class Bridge:
     """Runs the engine behind a console; ``post`` may be called from any thread."""
 
-    def __init__(self, run_dir: RunDir, engine: Engine, post: Callable[[Message], object]) -> None:
+    def __init__(
+        self,
+        run_dir: RunDir,
+        engine: Engine,
+        post: Callable[[Message], object],
+        *,
+        poll_seconds: float = POLL_SECONDS,
+    ) -> None:
         self._engine = engine
         self._sink = post
         self._closed = False
@@ -197,6 +204,7 @@ class Bridge:
             on_view=lambda view: self._post(ViewChanged(view)),
             on_mode=lambda mode, reason: self._post(ModeChanged(mode, reason)),
             on_problem=lambda text: self._post(Told(text, "error")),
+            poll_seconds=poll_seconds,
         )
         self._inspector = Inspector(self._reader.detail, self._post)
         self._loops: LoopInspector | None = None

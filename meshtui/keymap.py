@@ -1,37 +1,22 @@
-"""Keys by the id of their binding: which there are, which fit together, what the console hands to Textual."""
+"""The names of keys: as Textual has them, as they are typed, and what the console hands to Textual."""
 
 from __future__ import annotations
 
-import pkgutil
 import re
-from collections.abc import Iterator, Mapping
-from difflib import get_close_matches
-from importlib import import_module
-from typing import NamedTuple
+from collections.abc import Mapping
 
-from textual.binding import Binding
 from textual.keys import Keys, _character_to_key
 
-from meshtui.commands import COMMANDS, Side
+from meshtui.commands import COMMANDS
 
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
-_NAMED = frozenset(key.value for key in Keys if not key.value.startswith("<")) | {
+NAMED = frozenset(key.value for key in Keys if not key.value.startswith("<")) | {
     "space", "enter", "tab", "escape", "backspace", "delete", "slash", "backslash", "colon", "semicolon", "comma",
     "full_stop", "question_mark", "exclamation_mark", "quotation_mark", "apostrophe", "number_sign", "dollar_sign",
     "percent_sign", "ampersand", "left_parenthesis", "right_parenthesis", "asterisk", "plus", "minus", "equals_sign",
     "less_than_sign", "greater_than_sign", "at", "left_square_bracket", "right_square_bracket", "circumflex_accent",
     "underscore", "grave_accent", "left_curly_bracket", "right_curly_bracket", "vertical_line", "tilde",
 }  # fmt: skip
-
-
-class Bound(NamedTuple):
-    """One binding that can have another key."""
-
-    keys: str
-    place: str
-    """Bindings of one place must not share a key."""
-    side: Side | None
-    does: str
 
 
 def normal(keys: str) -> str:
@@ -54,103 +39,37 @@ def _with_plus(key: str) -> list[str]:
 
 def known_key(key: str) -> bool:
     """Whether a terminal can send ``key``, a name as :func:`normal` makes it."""
-    if key in _NAMED:
+    if key in NAMED:
         return True
     *modifiers, last = key.split("+")
     if not all(modifier in MODIFIERS for modifier in modifiers):
         return False
-    return last in _NAMED or (len(last) == 1 and last.isprintable())
+    return last in NAMED or (len(last) == 1 and last.isprintable())
 
 
-def console_bindings() -> dict[str, Bound]:
-    """The bindings of the console itself, by id."""
-    return {
-        command.id: Bound(
-            normal(command.key),
-            "the console" if command.scope != "detail" else "details",
-            command.side,
-            command.tooltip,
-        )
-        for command in COMMANDS
-    }
+_SHOWN = {
+    "slash": "/", "backslash": "\\", "colon": ":", "semicolon": ";", "comma": ",", "full_stop": ".", "question_mark": "?",
+    "exclamation_mark": "!", "quotation_mark": '"', "apostrophe": "'", "number_sign": "#", "dollar_sign": "$",
+    "percent_sign": "%", "ampersand": "&", "left_parenthesis": "(", "right_parenthesis": ")", "asterisk": "*",
+    "plus": "+", "minus": "-", "equals_sign": "=", "less_than_sign": "<", "greater_than_sign": ">", "at": "@",
+    "left_square_bracket": "[", "right_square_bracket": "]", "circumflex_accent": "^", "underscore": "_",
+    "grave_accent": "`", "left_curly_bracket": "{", "right_curly_bracket": "}", "vertical_line": "|", "tilde": "~",
+    "escape": "esc", "pagedown": "pgdn", "pageup": "pgup", "backspace": "bksp", "delete": "del",
+}  # fmt: skip
 
 
-def all_bindings() -> dict[str, Bound]:
-    """Every binding that has an id: the console's, and those of its dialogs, screens and panels."""
-    found = console_bindings()
-    for binding in _declared():
-        assert binding.id is not None
-        if binding.id not in found:
-            place = binding.id.partition(".")[0]
-            found[binding.id] = Bound(normal(binding.key), place, None, binding.description)
-    return found
+def display(key: str) -> str:
+    """One key as it is typed: ``?``, ``^d``, ``pgdn``."""
+    *modifiers, last = normal(key).split("+")
+    shown = _SHOWN.get(last, last)
+    for modifier in reversed(modifiers):
+        shown = f"^{shown}" if modifier == "ctrl" else f"{modifier}+{shown}"
+    return shown
 
 
-def _declared() -> Iterator[Binding]:
-    import meshtui.app
-    import meshtui.screens
-    import meshtui.widgets
-
-    modules = [meshtui.app]
-    for package in (meshtui.screens, meshtui.widgets):
-        modules += [
-            import_module(f"{package.__name__}.{one.name}") for one in pkgutil.iter_modules(package.__path__)
-        ]
-    for module in modules:
-        for value in vars(module).values():
-            for binding in getattr(value, "BINDINGS", ()) if isinstance(value, type) else ():
-                if isinstance(binding, Binding) and binding.id:
-                    yield binding
-
-
-def check_keys(given: Mapping[str, str]) -> tuple[dict[str, str], list[tuple[str, str]]]:
-    """What of ``given``, keys by id, can be used, and (id, problem) for the rest.
-
-    Of two that want one key in one place, the one that moved there gives way; of two that moved, the later.
-    """
-    problems: list[tuple[str, str]] = []
-    if not given:
-        return {}, problems
-    known = console_bindings()
-    if any(name not in known for name in given):
-        known = all_bindings()
-    kept: dict[str, str] = {}
-    for name, keys in given.items():
-        if name not in known:
-            near = get_close_matches(name, known, n=1, cutoff=0.5)
-            hint = f"; did you mean {near[0]}?" if near else "; meshtui config keys lists them"
-            problems.append((name, f"is the id of no key{hint}"))
-            continue
-        normalized = normal(keys)
-        wrong = next((key for key in normalized.split(",") if not known_key(key)), None)
-        if wrong is not None:
-            close = get_close_matches(wrong, _NAMED, n=1, cutoff=0.6)
-            hint = f"; did you mean {close[0]}?" if close else ""
-            problems.append((name, f"{wrong!r} is no key{hint}"))
-            continue
-        kept[name] = normalized
-    while (clash := _clash(known, kept)) is not None:
-        loser, key, winner = clash
-        del kept[loser]
-        problems.append((loser, f"{key} is {winner} there already ({known[winner].does})"))
-    return kept, problems
-
-
-def _clash(known: Mapping[str, Bound], kept: Mapping[str, str]) -> tuple[str, str, str] | None:
-    """The last of ``kept`` whose key another one has in the same place: (id, key, the other id)."""
-    for name in reversed(list(kept)):
-        mine = known[name]
-        for other, bound in known.items():
-            if other == name or bound.place != mine.place:
-                continue
-            if None not in (mine.side, bound.side) and mine.side != bound.side:
-                continue
-            taken = set(kept.get(other, bound.keys).split(","))
-            # What shares a key as delivered (escape closes, and goes back) may go on sharing it.
-            shared = taken & set(kept[name].split(",")) - set(mine.keys.split(","))
-            if shared:
-                return name, sorted(shared)[0], other
-    return None
+def display_all(keys: str) -> str:
+    """Several keys, with spaces between them."""
+    return " ".join(display(key) for key in normal(keys).split(","))
 
 
 def keymap(keys: Mapping[str, str]) -> dict[str, str]:
@@ -160,4 +79,4 @@ def keymap(keys: Mapping[str, str]) -> dict[str, str]:
     """
     if not keys:
         return {}
-    return {name: bound.keys for name, bound in console_bindings().items()} | dict(keys)
+    return {command.id: normal(command.key) for command in COMMANDS} | dict(keys)

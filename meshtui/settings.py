@@ -164,7 +164,7 @@ class _Reading:
         return found
 
     def _keys(self, value: object) -> Mapping[str, str]:
-        from meshtui.keymap import check_keys
+        from meshtui.key_check import check_keys
 
         given: dict[str, str] = {}
         for name, one in _leaves(self._table("keys", value)):

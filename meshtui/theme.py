@@ -1,11 +1,18 @@
-"""The console's colours: a dark and a light theme, and what other themes lack."""
+"""The console's colours: its themes, what other themes lack, and its signs where only ASCII is wanted."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
+from typing import Literal
 
+from rich.cells import cell_len
+from rich.segment import Segment
 from textual.color import Color
+from textual.filter import LineFilter
 from textual.theme import Theme
+
+from meshtui.glyphs import in_ascii
 
 STYLES = Path(__file__).parent / "styles"
 """Where the style sheets are."""
@@ -132,4 +139,117 @@ LIGHT = Theme(
     },
 )
 
-THEMES = (DARK, LIGHT)
+
+def _of_few(
+    name: str, *, dark: bool, status: tuple[str, str, str, str, str], shades: tuple[str, str, str, str, str]
+) -> Theme:
+    """A theme of few colours: ``status`` for run, ok, warn, bad, idle; ``shades`` from paper to ink."""
+    run, ok, warn, bad, idle = status
+    paper, head, select, line, ink = shades
+    return Theme(
+        name=name,
+        dark=dark,
+        primary=run,
+        secondary=run,
+        accent=run,
+        success=ok,
+        warning=warn,
+        error=bad,
+        foreground=ink,
+        background=paper,
+        surface=paper,
+        panel=head,
+        boost=head,
+        variables={
+            "status-run": run,
+            "status-ok": ok,
+            "status-warn": warn,
+            "status-bad": bad,
+            "status-idle": idle,
+            "quiet": idle,
+            "line": line,
+            "line-focus": ink,
+            "select": select,
+            "select-blur": head,
+            "head": head,
+            "cap": select,
+            "footer-background": head,
+            "block-cursor-background": ink,
+            "block-cursor-foreground": paper,
+            "border": ink,
+            "border-blurred": line,
+        },
+    )
+
+
+CONTRAST = _of_few(
+    "meshtui-contrast",
+    dark=True,
+    status=("#7fc4ff", "#7dff7d", "#ffd75f", "#ff9c9c", "#d6d6d6"),
+    shades=("#000000", "#1c1c1c", "#004080", "#a8a8a8", "#ffffff"),
+)
+CONTRAST_LIGHT = _of_few(
+    "meshtui-contrast-light",
+    dark=False,
+    status=("#003399", "#004d00", "#5c3700", "#8f001a", "#333333"),
+    shades=("#ffffff", "#ececec", "#cfe2ff", "#5c5c5c", "#000000"),
+)
+MONO = _of_few(
+    "meshtui-mono",
+    dark=True,
+    status=("#ffffff", "#d0d0d0", "#ffffff", "#ffffff", "#a0a0a0"),
+    shades=("#101010", "#202020", "#484848", "#606060", "#e6e6e6"),
+)
+MONO_LIGHT = _of_few(
+    "meshtui-mono-light",
+    dark=False,
+    status=("#000000", "#303030", "#000000", "#000000", "#5c5c5c"),
+    shades=("#f8f8f8", "#e8e8e8", "#cccccc", "#a0a0a0", "#181818"),
+)
+
+THEMES = (DARK, LIGHT, CONTRAST, CONTRAST_LIGHT, MONO, MONO_LIGHT)
+
+_WITH_CONTRAST = {DARK.name: CONTRAST.name, LIGHT.name: CONTRAST_LIGHT.name}
+
+
+def theme_for(theme: str | None, contrast: Literal["normal", "high"] = "normal") -> str:
+    """The name of the theme to use; ``theme`` is the one that was asked for."""
+    name = theme or DARK.name
+    return _WITH_CONTRAST.get(name, name) if contrast == "high" else name
+
+
+def encoding_of_terminal() -> str | None:
+    """What the terminal's stream can write; ``None`` for everything."""
+    name = getattr(sys.__stdout__, "encoding", None) or "utf-8"
+    return None if name.lower().replace("-", "") == "utf8" else name
+
+
+class AsciiSigns(LineFilter):
+    """Draws the console's own signs, borders and bars in ASCII; what others wrote stays as it is."""
+
+    def __init__(self, encoding: str | None = None) -> None:
+        """``encoding``, where it is given, is all that the terminal takes: the rest becomes ``?``."""
+        super().__init__()
+        self._encoding = encoding
+
+    def apply(self, segments: list[Segment], background: Color) -> list[Segment]:
+        return [
+            segment
+            if segment.control or segment.text.isascii()
+            else Segment(self._plain(segment.text), segment.style)
+            for segment in segments
+        ]
+
+    def _plain(self, text: str) -> str:
+        shown = in_ascii(text)
+        if self._encoding is None or shown.isascii():
+            return shown
+        return "".join(sign if _fits(sign, self._encoding) else "?" * cell_len(sign) for sign in shown)
+
+
+def _fits(sign: str, encoding: str) -> bool:
+    try:
+        sign.encode(encoding)
+    except UnicodeEncodeError:
+        return False
+    return True

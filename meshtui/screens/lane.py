@@ -33,7 +33,7 @@ from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.journal import JournalLine, Note
 from meshtui.widgets.key_bar import KeyBar
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import LOOK_CLASSES, now_of
+from meshtui.widgets.paint import LOOK_CLASSES, now_of, refresh_of
 from meshtui.widgets.pane import PartsPane
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
@@ -80,7 +80,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         self.query_one("#queue").border_title = "Queue"
         self.query_one("#filter").display = False
         self.query_one("#loops").display = False
-        self.set_interval(1.0, self.tick, name="tick")
+        self.set_interval(refresh_of(self), self.tick, name="tick")
         self.draw()
 
     # What is shown

@@ -13,7 +13,7 @@ from textual.screen import ModalScreen
 from meshtui.core.mesh.view import MissionView
 from meshtui.text import clean
 from meshtui.theme import MODALS
-from meshtui.widgets.paint import LOOK_CLASSES, now_of
+from meshtui.widgets.paint import LOOK_CLASSES, now_of, refresh_of
 from meshtui.widgets.prose import Prose
 from meshtui.widgets.timeline import timeline_items
 
@@ -39,7 +39,7 @@ class Timeline(ModalScreen[None]):
 
     def on_mount(self) -> None:
         self.query_one(Prose).focus()
-        self.set_interval(1.0, self.fill, name="tick")
+        self.set_interval(refresh_of(self), self.fill, name="tick")
 
     def show_missions(self, missions: tuple[MissionView, ...]) -> None:
         """Go on with the newest view of the mission."""

@@ -179,6 +179,15 @@ COLUMNS: dict[Section, tuple[Column, ...]] = {
     ),
 }
 
+
+def chosen(columns: Sequence[Column], titles: Sequence[str] | None) -> Sequence[Column]:
+    """Those of ``columns`` that an operator asked for by their titles, in that order; all without a choice."""
+    if not titles:
+        return columns
+    by_title = {column.title: column for column in columns}
+    return [by_title[title] for title in titles if title in by_title] or columns
+
+
 EMPTY: dict[Section, str] = {
     "pending": "Nothing is waiting. Press e to enqueue an envelope.",
     "active": "Nothing is running. Press s to start the runner.",
@@ -197,9 +206,9 @@ class Layout:
     columns: tuple[tuple[Column, int], ...]
 
     @classmethod
-    def of(cls, section: Section, width: int, rows: int) -> Layout:
-        """The columns of ``section`` in ``width`` cells, for numbers up to ``rows``."""
-        return cls.fitting(COLUMNS[section], width, rows)
+    def of(cls, section: Section, width: int, rows: int, titles: Sequence[str] | None = None) -> Layout:
+        """The columns of ``section`` in ``width`` cells, for numbers up to ``rows``; ``titles`` chooses some."""
+        return cls.fitting(chosen(COLUMNS[section], titles), width, rows)
 
     @classmethod
     def fitting(cls, columns: Sequence[Column], width: int, rows: int = 0) -> Layout:

@@ -9,7 +9,8 @@ from textual import events
 from textual.content import Content
 
 from meshtui.commands import BY_ACTION, COMMANDS, Command, Situation
-from meshtui.widgets.paint import Line, Painted, Span
+from meshtui.keymap import display, normal
+from meshtui.widgets.paint import Line, Painted, Span, keys_of
 
 
 class KeyBar(Painted):
@@ -54,9 +55,7 @@ class KeyBar(Painted):
         return self.labels.get(command.action, command.label)
 
     def _key(self, command: Command) -> str:
-        keymap = getattr(self.app, "_keymap", {})
-        key = str(keymap.get(command.id, command.key)).partition(",")[0]
-        return self.app.get_key_display(command.binding.with_key(key))
+        return display(normal(keys_of(self, command.id, command.key)).partition(",")[0])
 
     def _command_at(self, event: events.MouseEvent) -> Command | None:
         offset = event.get_content_offset(self)

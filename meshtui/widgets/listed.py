@@ -10,6 +10,5 @@ from meshtui.widgets.columns import COLUMNS, Column
 
 def titles_by_list() -> dict[str, tuple[str, ...]]:
     """The titles of the columns of every list, by the list's name."""
-    lists: dict[str, Sequence[Column]] = {**COLUMNS}
-    lists["loops"] = loops.COLUMNS
-    return {name: tuple(column.title for column in columns) for name, columns in lists.items()}
+    lists: list[tuple[str, Sequence[Column]]] = [*COLUMNS.items(), ("loops", loops.COLUMNS)]
+    return {name: tuple(column.title for column in columns) for name, columns in lists}

@@ -10,9 +10,9 @@ from textual.message import Message
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.status import PHASE_WORDS, RISK_LOOKS, loop_mark, mission_mark
 from meshtui.text import clean, cut_end, cut_middle, stopwatch
-from meshtui.widgets.columns import NOTHING, Column, Layout
+from meshtui.widgets.columns import NOTHING, Column, Layout, chosen
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import Line, Span, crop, now_of, width_of
+from meshtui.widgets.paint import Line, Span, crop, now_of, titles_of, width_of
 from meshtui.widgets.prose import bar
 
 BAR_CELLS = 6
@@ -209,7 +209,7 @@ class LoopTable(ListTable[Entry]):
 
     def layout_of(self, width: int) -> Layout:
         if self._layout is None or self._layout[0] != width:
-            self._layout = (width, Layout.fitting(COLUMNS, width))
+            self._layout = (width, Layout.fitting(chosen(COLUMNS, titles_of(self, "loops")), width))
         return self._layout[1]
 
     def line_of(self, row: Entry, index: int, width: int) -> Line:

@@ -8,7 +8,7 @@ that changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, cast
 
 from rich.cells import cell_len
@@ -51,9 +51,44 @@ class HasClock(Protocol):
     clock: Clock
 
 
+class HasSettings(Protocol):
+    """What widgets want to know of an operator's settings; see :class:`meshtui.settings.Settings`."""
+
+    @property
+    def keys(self) -> Mapping[str, str]: ...
+
+    @property
+    def columns(self) -> Mapping[str, tuple[str, ...]]: ...
+
+    @property
+    def refresh_seconds(self) -> float: ...
+
+
+def _settings(widget: Widget) -> HasSettings | None:
+    return getattr(widget.app, "settings", None)
+
+
 def now_of(widget: Widget) -> int:
     """The time to show durations against, from the app's clock."""
     return cast("HasClock", widget.app).clock.now_ms()
+
+
+def refresh_of(widget: Widget) -> float:
+    """How often ages are counted on, in seconds."""
+    settings = _settings(widget)
+    return settings.refresh_seconds if settings is not None else 1.0
+
+
+def keys_of(widget: Widget, binding_id: str, default: str) -> str:
+    """The keys of a binding, as the operator may have chosen them."""
+    settings = _settings(widget)
+    return settings.keys.get(binding_id, default) if settings is not None else default
+
+
+def titles_of(widget: Widget, name: str) -> tuple[str, ...] | None:
+    """The columns that the operator chose for the list ``name``."""
+    settings = _settings(widget)
+    return settings.columns.get(name) if settings is not None else None
 
 
 def width_of(line: Iterable[Span]) -> int:

@@ -7,6 +7,7 @@ from textual.message import Message
 from meshtui.core.view import Row, Section
 from meshtui.widgets.columns import EMPTY, Layout
 from meshtui.widgets.listing import ListTable
+from meshtui.widgets.paint import titles_of
 
 
 class QueueTable(ListTable[Row]):
@@ -67,7 +68,7 @@ class QueueTable(ListTable[Row]):
         known = self._layout
         if known is not None and known[:3] == (width, self.section, digits):
             return known[3]
-        layout = Layout.of(self.section, width, len(self.rows))
+        layout = Layout.of(self.section, width, len(self.rows), titles_of(self, self.section))
         self._layout = (width, self.section, digits, layout)
         return layout
 
