@@ -103,13 +103,7 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         self.call_after_refresh(self._tell_problems)
         if self._engine is not None:
             screen = self.screen
-            self.bridge = Bridge(
-                self.run_dir,
-                self._engine,
-                screen.post_message,
-                # Half a second where nothing else was asked for.
-                poll_seconds=self.settings.refresh_seconds / 2,
-            )
+            self.bridge = self.make_bridge(self._engine, screen)
             if isinstance(screen, LaneScreen):
                 screen.bridge = self.bridge
             self.bridge.start()
@@ -117,6 +111,16 @@ class MeshtuiApp(App[int], inherit_bindings=False):
                 self.bridge.start_runner()
         if not self.is_headless:
             self._handle_signals()
+
+    def make_bridge(self, engine: Engine, screen: Screen[Any]) -> Bridge:
+        """What connects the screen to the engine."""
+        return Bridge(
+            self.run_dir,
+            engine,
+            screen.post_message,
+            # Half a second where nothing else was asked for.
+            poll_seconds=self.settings.refresh_seconds / 2,
+        )
 
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()

@@ -62,3 +62,26 @@ def run_console(
     )
     code = app.run()
     return app.return_code or code or 0
+
+
+def run_replay(path: Path, at: str | None, *, no_color: bool = False) -> int:
+    """Play the journal that ``path`` names until the operator leaves; the exit code.
+
+    ``at`` is where the play head stands first; without it the recording plays from its beginning. Raises
+    :class:`NotFound` or :class:`InvalidInput` for what cannot be played.
+    """
+    if no_color:
+        os.environ["NO_COLOR"] = "1"
+
+    from meshtui.replay import open_player
+    from meshtui.replay_app import ReplayApp
+    from meshtui.settings import load_settings
+
+    settings, problems = load_settings()
+    player = open_player(path, at)
+    if at is None:
+        player.home()
+        player.playing = True
+    app = ReplayApp(player, settings=settings, settings_problems=problems)
+    code = app.run()
+    return app.return_code or code or 0

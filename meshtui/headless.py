@@ -19,17 +19,33 @@ from meshtui.core.view import SECTIONS, Detail, LaneView
 from meshtui.messages import OutputRead
 
 if TYPE_CHECKING:
+    from meshtui.app import MeshtuiApp
+    from meshtui.core.history import History
     from meshtui.core.mesh.detail import LoopPart
     from meshtui.core.mesh.view import MissionView
     from meshtui.messages import Planned
+    from meshtui.replay import Player
     from meshtui.screens.lane import LaneScreen
 
 DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
 LOOP_PARTS = ("diff", "gates", "proof", "findings", "log")
-LOOP_SCREENS = ("loops", *LOOP_PARTS, "timeline", "plan")
-SCREENS = ("lane", *SECTIONS, "envelope", "output", "result", "handoff", *DIALOGS, *LOOP_SCREENS)
+LOOP_SCREENS = ("loops", *LOOP_PARTS, "timeline", "graph", "plan")
+LANE_SCREENS = ("phases", "charts")
+SCREENS = (
+    "lane",
+    *SECTIONS,
+    "envelope",
+    "output",
+    "result",
+    "handoff",
+    *DIALOGS,
+    *LANE_SCREENS,
+    *LOOP_SCREENS,
+)
 """What can be drawn: the lane as it opens, one of its lists, one part of the details, a dialog; of missions
-the loops, one part of the details of one, the timeline, the plan."""
+the loops, one part of the details of one, the timeline, the graph, the plan; ``phases`` is the timeline of the
+lane, ``charts`` what it used."""
+SEEING = ("timeline", "phases", "charts")
 SETTLE_LIMIT = 50
 
 
@@ -41,17 +57,48 @@ def render_svg(
     screen: str | None = None,
     detail: Callable[[str], Detail | None] | None = None,
     select: str | None = None,
+    history: History | None = None,
 ) -> str:
     """The screen of a lane as SVG, ``size`` columns by lines, as it looks at ``now_ms``.
 
     ``source`` is a run directory, or a view that was made before; ``detail`` then reads records. ``screen``
-    is one of :data:`SCREENS`; ``select`` names a record to select by its key. Must not be called from
+    is one of :data:`SCREENS`; ``select`` names a record to select by its key; ``history`` is what the journal
+    tells, read where a screen needs it. Must not be called from
     within a running event loop.
     """
     if screen is not None and screen not in SCREENS:
         raise InvalidInput(f"no screen {screen!r}; one of: {', '.join(SCREENS)}", field="screen")
     view, read = _read(source, now_ms) if isinstance(source, Path) else (source, detail)
-    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select))
+    if history is None and screen in SEEING:
+        from meshtui.core.history import HistoryReader
+
+        history = HistoryReader(RunDir(view.run_dir).events).read()
+    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select, history))
+
+
+def render_replay(
+    player: Player, *, size: tuple[int, int] = (120, 40), screen: str | None = None, select: str | None = None
+) -> str:
+    """The screen of a recording where its play head stands, as SVG; see :func:`render_svg`."""
+    if screen is not None and screen not in SCREENS:
+        raise InvalidInput(f"no screen {screen!r}; one of: {', '.join(SCREENS)}", field="screen")
+    from meshtui.replay import ReplayReader
+    from meshtui.replay_app import ReplayApp
+
+    view = player.view()
+    app = ReplayApp(player, still=True)
+    return asyncio.run(
+        _draw(
+            view,
+            ReplayReader(player).detail,
+            size,
+            player.now_ms(),
+            screen or "lane",
+            select,
+            player.history(),
+            app,
+        )
+    )
 
 
 def _read(run_dir: Path, now_ms: int) -> tuple[LaneView, Callable[[str], Detail | None]]:
@@ -71,6 +118,8 @@ async def _draw(
     now_ms: int,
     screen: str,
     select: str | None,
+    history: History | None = None,
+    app: MeshtuiApp | None = None,
 ) -> str:
     from meshtui.app import MeshtuiApp
     from meshtui.inspector import output_lines
@@ -78,12 +127,14 @@ async def _draw(
     from meshtui.widgets.detail import PARTS, DetailPane
     from meshtui.widgets.table import QueueTable
 
-    app = MeshtuiApp(RunDir(view.run_dir), view=view, clock=ManualClock(now_ms), still=True)
+    if app is None:
+        app = MeshtuiApp(RunDir(view.run_dir), view=view, clock=ManualClock(now_ms), still=True)
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await _settle(pilot)
         lane = app.screen
         assert isinstance(lane, LaneScreen)
+        lane.history = history
         for section in SECTIONS:
             if section == screen:
                 lane.show_section(section)
@@ -105,6 +156,8 @@ async def _draw(
                 pane.choose(part)
                 lane.add_class("-detail-open")
         _show_loop(lane, screen)
+        if screen in LANE_SCREENS:
+            lane.open_still(screen)
         if screen in DIALOGS:
             await lane.run_action(screen)
         await _settle(pilot)
@@ -132,6 +185,8 @@ def _show_loop(lane: LaneScreen, screen: str) -> None:
         lane.add_class("-detail-open")
     elif screen == "timeline":
         lane.action_timeline()
+    elif screen == "graph":
+        lane.action_graph()
     elif screen == "plan":
         lane.show_plan(_plan_of(mission))
 

@@ -89,6 +89,10 @@ class LazyGroup(click.Group):
 @click.option(
     "--fail-on", help="Exit 1 if any of these need attention: parked,failed,blocked,quarantined,dead…"
 )
+@click.option(
+    "--replay", type=click.Path(path_type=Path), help="Play a run directory's journal (or an events.jsonl)."
+)
+@click.option("--at", "moment", help="Where a replay begins: ISO 8601, HH:MM:SS, or a share such as 50%.")
 @click.option("--read-only", is_flag=True, help="Look only: every action is switched off.")
 @click.option("--no-color", is_flag=True, help="Draw without colours.")
 @click.version_option(__version__, prog_name="meshtui")
@@ -103,6 +107,8 @@ def root(
     now: str | None,
     screen: str | None,
     fail_on: str | None,
+    replay: Path | None,
+    moment: str | None,
     read_only: bool,
     no_color: bool,
 ) -> int | None:
@@ -114,6 +120,24 @@ def root(
         return None
     from meshtui.cli.console import draw, open_console
 
+    if replay is not None:
+        if run_dirs:
+            raise click.UsageError("--replay names what is shown: leave --run-dir out")
+        from meshtui.cli.replay import draw_replay, open_replay
+
+        if headless or screenshot is not None or as_json:
+            return draw_replay(
+                replay,
+                moment,
+                screenshot=screenshot,
+                as_json=as_json,
+                size=size,
+                screen=screen,
+                no_color=no_color,
+            )
+        return open_replay(replay, moment, no_color=no_color)
+    if moment is not None:
+        raise click.UsageError("--at is for a recording: give --replay RUN with it")
     roots = run_dirs or (default_run_dir(),)
     if headless or screenshot is not None or as_json:
         return draw(

@@ -25,6 +25,7 @@ from meshtui.messages import (
     ViewChanged,
 )
 from meshtui.screens.actions import LaneActions
+from meshtui.screens.looking import Looking
 from meshtui.screens.loops import LoopsSide
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
@@ -43,7 +44,7 @@ ALARMING = ("failed", "stalled", "quarantined")
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
-class LaneScreen(LaneActions, LoopsSide, Screen[None]):
+class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`, the loops in :class:`LoopsSide`."""
 
     COMPONENT_CLASSES = LOOK_CLASSES
@@ -73,6 +74,10 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
                     yield Input(placeholder="filter", id="filter", compact=True)
                     yield QueueTable(id="table")
             yield DetailPane(id="detail")
+        if self.replayed:
+            from meshtui.widgets.replay_bar import ReplayBar
+
+            yield ReplayBar(id="replay")
         yield JournalLine(id="journal")
         yield KeyBar(id="keys")
 
@@ -94,11 +99,17 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             attention=self.query_one(NeedsYou).selected,
             runner_here=self.runner_here,
             read_only=self.read_only,
+            replay=self.replayed,
             side=self.side,
             loop=self.loop,
             mission=self.mission,
             missions_here=self.missions_here,
         )
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a recording is shown."""
+        return hasattr(self.app, "player")
 
     @property
     def row(self) -> Row | None:
@@ -187,9 +198,9 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         self.view = message.view
         self.draw()
         # A timeline that is open goes on.
-        take = getattr(self.app.screen, "show_missions", None)
+        take = getattr(self.app.screen, "show_view", None)
         if take is not None:
-            take(message.view.missions)
+            take(message.view)
         for warning in message.view.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)

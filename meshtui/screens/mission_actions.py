@@ -175,7 +175,7 @@ class MissionActions(_Base):
                     return mission, loop
         return None, None
 
-    # Proof and timeline
+    # Proof
 
     def action_verify(self) -> None:
         now, pane, bridge = self.situation, self.loop_pane, self.bridge
@@ -197,15 +197,6 @@ class MissionActions(_Base):
             lambda checks: Verified(loop.key, checks),
             lambda: Verified(loop.key, None),
         )
-
-    def action_timeline(self) -> None:
-        if self._refused("timeline"):
-            return
-        from meshtui.screens.timeline import Timeline
-
-        mission = self.situation.mission
-        if mission is not None:
-            self.app.push_screen(Timeline(mission))
 
     # Planning
 
