@@ -18,6 +18,8 @@ from meshtui.messages import HistoryRead, ViewChanged
 
 if TYPE_CHECKING:
     from meshtui.core.history import History
+    from meshtui.core.mesh.detail import LoopPart
+    from meshtui.core.mesh.view import LoopRow, MissionView
     from meshtui.missions import MissionOperations
 
 SPEEDS = (1, 2, 5, 10, 30, 60, 300, 1800)
@@ -231,6 +233,17 @@ class ReplayBridge(Bridge):
 
     def read_history(self) -> None:
         self._post(HistoryRead(self._player.history()))
+
+    def inspect_loop(self, mission: MissionView | None, row: LoopRow | None, part: LoopPart) -> None:
+        if self._loops is None:
+            from meshtui.core.replay.detail import read_loop
+            from meshtui.loop_inspector import LoopInspector
+
+            player = self._player
+            self._loops = LoopInspector(
+                self._post, lambda mission, row, part: read_loop(mission, row, part, player.at)
+            )
+        super().inspect_loop(mission, row, part)
 
     def close(self, timeout: float = 3.0) -> bool:
         return self._shower.stop(timeout) and super().close(timeout)

@@ -1,4 +1,4 @@
-"""The files behind a replayed record: as far as they tell of what had happened by then."""
+"""The files behind a replayed record or loop: as far as they tell of what had happened by then."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from meshtui.core.clock import from_iso
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.reader import LaneReader
 from meshtui.core.lane.rows import read_object
+from meshtui.core.mesh.detail import Diff, Gate, Kept, Log, LoopDetail, LoopPart, Proof, read_part
+from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.core.models.names import folded, safe_id, safe_of
 from meshtui.core.run_dir import RECORD_FOLDERS, RunDir
 from meshtui.core.view import Detail, Row
@@ -84,3 +87,39 @@ def _told(row: Row) -> dict[str, Any]:
     }  # fmt: skip
     kept = {key: value for key, value in envelope.items() if value is not None}
     return {"envelope_id": row.envelope_id, "attempt": row.attempt, "envelope": kept}
+
+
+def read_loop(mission: MissionView, row: LoopRow, part: LoopPart, at: int) -> LoopDetail:
+    """A part of a loop as it could be seen at the time ``at``.
+
+    Its log is cut there. The other files are those of its last end: they are shown where the loop had come
+    to that end, and else only what the journal tells.
+    """
+    if part == "log":
+        log = read_part(mission, row, part)
+        assert isinstance(log, Log)
+        return Log(tuple(line for line in log.lines if line.at is not None and line.at <= at))
+    state = read_object(mission.root / row.loop_id / "loop-state.json") or {}
+    changed = from_iso(state.get("updated_at"))
+    if row.ended and state.get("status") == row.status and changed is not None and changed <= at:
+        return read_part(mission, row, part)
+    if part == "diff":
+        return Diff(problem="it had not ended: what it changed is not in the journal")
+    if part == "gates":
+        passed, failed, skipped = row.gates_passed, row.gates_failed, row.gates_skipped
+        return tuple(
+            Gate(
+                gate,
+                "passed"
+                if gate in passed
+                else "failed"
+                if gate in failed
+                else "skipped"
+                if gate in skipped
+                else "waiting",
+            )
+            for gate in row.gates_selected
+        )
+    if part == "proof":
+        return Proof()
+    return Kept() if part == "state" else ()

@@ -165,6 +165,8 @@ def throughput_block(history: History, view: LaneView, now: int, width: int, row
         (done if item.outcome == "done" else failed)[int((item.at - first) // bucket)] += 1
     most = max(max(done), max(failed), 1)
     gutter = max(gutter, len(number(most)))
+    # A column of one phase need not fill the screen.
+    rows = max(2, min(rows, most * 2))
     lines = _framed(columns_of(_spread(done, wide), rows, "ok", most), most, gutter)
     if any(failed):
         text = "".join((f"{value if value < 10 else '+'}" if value else " ").ljust(wide) for value in failed)
@@ -172,8 +174,8 @@ def throughput_block(history: History, view: LaneView, now: int, width: int, row
     lines.append(time_axis(first, first + count * bucket, count * wide, gutter))
     waiting = view.counts.pending + view.counts.active
     pace = empties([item.at for item in ends], waiting, now, working=view.runner.alive)
-    lines += _forecast(pace, f"the queue ({number(waiting)}) is empty", now, "phases", width)
-    note = f"a column is {duration(bucket)}: {number(len(ends))} ended, {number(sum(failed))} failed"
+    lines += _forecast(pace, "the queue is empty", now, "phases", width)
+    note = f"per {duration(bucket)}: {number(len(ends))} ended, {number(sum(failed))} failed, {number(waiting)} to go"
     return Block(title, tuple(lines), note)
 
 
@@ -431,7 +433,7 @@ def signs_block(
     else:
         lines += _live_lines(mine, now)
         seen = [at for at in (mine.output_at, mine.cpu_at, mine.change_at) if at is not None]
-    lines.append(_stalls(row, idle, seen, now, told=bool(history.told)))
+    lines.append(_stalls(row, idle, seen, now, width, told=bool(history.told)))
     return Block(title, tuple(lines), cut_middle(clean(row.title), max(8, width - 16)))
 
 
@@ -480,7 +482,7 @@ def _deadline_line(row: Row, now: int) -> Line:
     )
 
 
-def _stalls(row: Row, idle: float | None, seen: Sequence[int], now: int, *, told: bool) -> Line:
+def _stalls(row: Row, idle: float | None, seen: Sequence[int], now: int, width: int, *, told: bool) -> Line:
     """Which of them would stall it, and when."""
     if idle is None:
         why = "[lane] idle_seconds is not set" if told else "the journal does not tell [lane] idle_seconds"
@@ -496,4 +498,6 @@ def _stalls(row: Row, idle: float | None, seen: Sequence[int], now: int, *, told
     left = end - now
     said = f"in {duration(left)}, at {time_of_day(end)}" if left > 0 else "any moment"
     look = "warn" if left < limit // 2 else "text"
-    return (("  silence stalls it first, ", look), (said, "text"), (f" (after {duration(limit)})", "muted"))
+    line: Line = (("  silence stalls it first, ", look), (said, "text"))
+    more = f" (after {duration(limit)})"
+    return (*line, (more, "muted")) if width_of(line) + len(more) <= width else line

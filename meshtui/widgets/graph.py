@@ -15,7 +15,7 @@ from rich.cells import cell_len
 
 from meshtui.core.mesh.view import LoopRow
 from meshtui.status import loop_mark
-from meshtui.text import clean, cut_middle, fit
+from meshtui.text import clean, cut_end, cut_middle, fit
 from meshtui.widgets.paint import Line, Span
 
 LEAST_NAME = 8
@@ -36,10 +36,10 @@ HEAVY = {
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One place of a layer: a loop, or an edge that passes through."""
+    """One place of a layer: a loop, or the edges into a loop further on, which pass through together."""
 
     loop: str | None
-    edge: tuple[str, str] | None = None
+    into: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +91,9 @@ def graph_of(loops: Sequence[LoopRow]) -> Graph:
     for name in known:
         layers[depth[name]].append(Item(name))
     for name, mine in needs.items():
-        for other in mine:
-            for level in range(depth[other] + 1, depth[name]):
-                layers[level].append(Item(None, (other, name)))
+        first = min((depth[other] for other in mine), default=depth[name])
+        for level in range(first + 1, depth[name]):
+            layers[level].append(Item(None, name))
     ordered = _ordered(layers, needs, depth)
     return Graph(known, needs, {name: tuple(found) for name, found in feeds.items()}, ordered)
 
@@ -106,12 +106,8 @@ def _ordered(
     after: dict[Item, list[Item]] = {item: [] for items in layers for item in items}
     for name, mine in needs.items():
         for other in mine:
-            chain = [
-                Item(other),
-                *(Item(None, (other, name)) for _ in range(depth[other] + 1, depth[name])),
-                Item(name),
-            ]
-            # The items of one long edge are equal to each other, one in each layer.
+            chain = [Item(other), *[Item(None, name)] * (depth[name] - depth[other] - 1), Item(name)]
+            # What passes through is the same item in each layer.
             for first, second in itertools.pairwise(chain):
                 after[first].append(second)
                 before[second].append(first)
@@ -176,6 +172,12 @@ class _Layout:
         self.step = 2 if tallest * 2 - 1 <= height else 1
         self.rows = (tallest - 1) * self.step + 1
         self.word = max(cell_len(loop_mark(row).word) for row in graph.loops.values())
+        self.depth = {
+            item.loop: level
+            for level, items in enumerate(graph.layers)
+            for item in items
+            if item.loop is not None
+        }
         self.y = [self._heights(items, tallest) for items in graph.layers]
         self.channels = [self._channels(level) for level in range(len(graph.layers) - 1)]
         gaps = sum(3 + max(1, self._count(level)) for level in range(len(graph.layers) - 1))
@@ -197,21 +199,25 @@ class _Layout:
         start = (tallest - len(items)) * self.step // 2
         return [start + place * self.step for place in range(len(items))]
 
-    def _edges(self, level: int) -> Iterator[tuple[int, int, str, str]]:
-        """The parts of edges between a layer and the next: lines, source and target loop."""
+    def _through(self, level: int, into: str) -> frozenset[str]:
+        """The loops whose edges into ``into`` pass through ``level``."""
+        return frozenset(other for other in self.graph.needs[into] if self.depth[other] < level)
+
+    def _edges(self, level: int) -> Iterator[tuple[int, int, frozenset[str], str]]:
+        """The parts of edges between a layer and the next: lines, the loops they come from, where they lead."""
         here = dict(zip(self.graph.layers[level], self.y[level], strict=True))
         for item, y in zip(self.graph.layers[level + 1], self.y[level + 1], strict=True):
-            if item.loop is not None:
-                for other in self.graph.needs[item.loop]:
-                    source = here.get(Item(other))
-                    source = here.get(Item(None, (other, item.loop))) if source is None else source
-                    if source is not None:
-                        yield source, y, other, item.loop
-            elif item.edge is not None:
-                source = here.get(Item(item.edge[0]))
-                source = here.get(item) if source is None else source
+            into = item.loop or item.into or ""
+            for other in self.graph.needs[into]:
+                source = here.get(Item(other))
                 if source is not None:
-                    yield source, y, *item.edge
+                    yield source, y, frozenset((other,)), into
+            source = here.get(Item(None, into))
+            if source is not None:
+                yield source, y, self._through(level, into), into
+
+    def _heavy(self, names: frozenset[str], into: str) -> bool:
+        return any((name, into) in self.chain for name in names)
 
     def _channels(self, level: int) -> dict[tuple[int, str], int]:
         """The column of the vertical line into each place of the next layer that needs one."""
@@ -247,10 +253,12 @@ class _Layout:
                 if item is None:
                     rows[y].append((" " * self.widths[level], "text"))
                 elif item.loop is None:
-                    assert item.edge is not None
-                    sign = "━" if item.edge in self.chain else "─"
-                    look = "key" if chosen in item.edge else "strong" if item.edge in self.chain else "muted"
-                    rows[y].append((sign * self.widths[level], look))
+                    assert item.into is not None
+                    names = self._through(level, item.into)
+                    heavy = self._heavy(names, item.into)
+                    on = chosen == item.into or chosen in names
+                    look = "key" if on else "strong" if heavy else "muted"
+                    rows[y].append((("━" if heavy else "─") * self.widths[level], look))
                 else:
                     at[item.loop] = y
                     rows[y] += self._node(item.loop, level, chosen)
@@ -293,8 +301,8 @@ class _Layout:
                     known[owner] = known.get(owner, 0) | part
             cell.heavy, cell.chosen = cell.heavy or heavy, cell.chosen or on
 
-        for source, target, name, into in self._edges(level):
-            heavy, on = (name, into) in self.chain, chosen in (name, into)
+        for source, target, names, into in self._edges(level):
+            heavy, on = self._heavy(names, into), chosen == into or chosen in names
             column = 1 + self.channels[level].get((target, into), 0)
             owner = f"{target}/{into}"
             for x in range(column):
@@ -333,10 +341,12 @@ def _sign(cell: _Cell | None) -> Span:
         return (" ", "text")
     both = cell.up_down.keys() & cell.left_right.keys()
     bits = 0
+    # What bends here comes from the loop at the left, and so does what goes on beside it.
+    fans = any(cell.left_right[owner] & LEFT for owner in both)
     for part in (cell.up_down, cell.left_right):
         for owner, value in part.items():
             # Of lines that only cross, the vertical one is drawn.
-            if owner in both or part is cell.up_down or not cell.up_down:
+            if fans or owner in both or part is cell.up_down or not cell.up_down:
                 bits |= value
     look = "key" if cell.chosen else "strong" if cell.heavy else "muted"
     return ((HEAVY if cell.heavy else LIGHT)[bits], look)
@@ -354,39 +364,41 @@ def _shared(wanted: Sequence[int], room: int) -> list[int]:
 
 
 def tree(graph: Graph, width: int, *, chosen: str | None, critical: Sequence[str]) -> Drawing:
-    """What needs most first, below each loop what it needs; one that was shown already is only named."""
+    """What nothing needs first, below each loop what it needs; what was shown already is only named."""
     lines: list[Line] = []
     at: dict[str, int] = {}
 
     def add(name: str, lead: str, below: str) -> None:
         row = graph.loops[name]
         mark = loop_mark(row)
-        again = name in at
+        at[name] = len(lines)
+        needs = sorted(graph.needs[name], key=lambda one: one not in critical)
+        known = [other for other in needs if other in at]
         shown = f"{mark.glyph} {clean(mark.word)} "
-        room = max(4, width - cell_len(lead) - 2 - cell_len(shown) - (10 if again else 0))
-        sign = "›" if name == chosen and not again else "▸" if name in critical else " "
+        room = max(4, width - cell_len(lead) - 2 - cell_len(shown))
+        text = cut_middle(clean(name), room)
         spans: list[Span] = [
-            (sign + " ", "key" if sign == "›" else "warn"),
+            (
+                "› " if name == chosen else "▸ " if name in critical else "  ",
+                "key" if name == chosen else "warn",
+            ),
             (lead, "muted"),
             (shown, mark.look),
-            (
-                cut_middle(clean(name), room),
-                "muted" if again else "cap" if name == chosen else "strong" if name in critical else "text",
-            ),
+            (text, "cap" if name == chosen else "strong" if name in critical else "text"),
         ]
-        if again:
-            spans.append((" (above)", "muted"))
-        else:
-            at[name] = len(lines)
+        if known and room - cell_len(text) >= LEAST_NAME + 10:
+            also = f"  also needs {', '.join(clean(one) for one in known)}"
+            spans.append((cut_end(also, room - cell_len(text)), "muted"))
         lines.append(tuple(spans))
-        if again:
-            return
-        needs = sorted(graph.needs[name], key=lambda one: one not in critical)
-        # Deep chains must not be pushed out of a narrow screen.
         deep = cell_len(below) > width // 3
-        for place, other in enumerate(needs):
-            last = place + 1 == len(needs)
+        left = [other for other in needs if other not in at]
+        for place, other in enumerate(left):
+            if other in at:
+                # One of those before it needed it, too, and has shown it.
+                continue
+            last = place + 1 == len(left)
             if deep:
+                # Deep chains must not be pushed out of a narrow screen.
                 add(other, below[: width // 3] + "· ", below)
             else:
                 add(other, below + ("└ " if last else "├ "), below + ("  " if last else "│ "))

@@ -106,14 +106,15 @@ async def test_keys_are_typed_into_a_filter_and_not_played() -> None:
 async def test_a_timeline_goes_with_the_play_head() -> None:
     async with replayed() as it:
         await it.press("t")
-        assert isinstance(it.app.screen, Timeline)
+        shown = it.app.screen
+        assert isinstance(shown, Timeline)
         await it.until_shown("US-017/tests")
         assert "REPLAY" in it.text()
         await it.press(*["left"] * 30)
         await it.until(lambda: "US-017/tests" not in it.text())
-        assert isinstance(it.app.screen, Timeline)
+        assert it.app.screen is shown
         await it.press("escape")
-        assert isinstance(it.app.screen, LaneScreen)
+        await it.until(lambda: it.app.screen is it.lane)
 
 
 @pytest.mark.parametrize("size", [(60, 18), (80, 24), (200, 60)])

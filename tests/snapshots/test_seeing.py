@@ -10,6 +10,7 @@ import pytest
 from meshtui.core.mesh.view import MissionView
 from meshtui.headless import render_replay, render_svg
 from meshtui.replay import Player
+from meshtui.settings import Settings
 from tests.snapshots.test_frames import SIZES
 from tests.support.mission_screens import MERGE, loop, mission, only
 from tests.support.recordings import recording
@@ -70,3 +71,15 @@ def test_a_moment_in_the_middle(tmp_path: Path) -> None:
 @pytest.mark.parametrize("screen", ["lane", "phases", "charts", "timeline", "graph"])
 def test_any_size_is_drawn(screen: str, size: tuple[int, int]) -> None:
     assert render_replay(Player(recording()), size=size, screen=screen).startswith("<svg")
+
+
+@pytest.mark.parametrize("theme", ["meshtui-light", "meshtui-mono"])
+@pytest.mark.parametrize("screen", ["phases", "charts", "graph"])
+def test_light_and_without_colour(screen: str, theme: str, tmp_path: Path) -> None:
+    svg = render_replay(Player(recording()), size=(100, 30), screen=screen, settings=Settings(theme=theme))
+    compare(f"replay-{screen}-{theme}-100x30", svg, tmp_path)
+
+
+def test_in_ascii(tmp_path: Path) -> None:
+    svg = render_replay(Player(recording()), size=(100, 30), screen="graph", settings=Settings(glyphs="ascii"))
+    compare("replay-graph-ascii-100x30", svg, tmp_path)
