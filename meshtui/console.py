@@ -7,9 +7,15 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meshtui.core.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from meshtui.settings import Settings
+
+WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
+"""What draws into a page instead of a terminal; ``meshtui serve`` names it in the environment."""
 
 
 def require_terminal(run_dir: Path) -> None:
@@ -17,6 +23,8 @@ def require_terminal(run_dir: Path) -> None:
     instead = (
         f"for one frame without it: meshtui --run-dir {quote(str(run_dir))} --headless --screenshot frame.svg"
     )
+    if os.environ.get("TEXTUAL_DRIVER") == WEB_DRIVER:
+        return
     # Closed ones are None.
     if not all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)):
         raise InvalidInput(f"the console needs a terminal on standard input and output; {instead}")
@@ -28,8 +36,9 @@ def run_console(
     run_dir: Path,
     *,
     read_only: bool = False,
-    no_color: bool = False,
     work: bool = False,
+    settings: Settings | None = None,
+    settings_problems: Sequence[str] = (),
     runner_options: Mapping[str, Any] | None = None,
     detach_arguments: Sequence[str] = (),
 ) -> int:
@@ -37,18 +46,17 @@ def run_console(
 
     With ``work`` a runner of the lane starts behind the console.
     ``runner_options`` and ``detach_arguments`` say how a runner started from the console works; see
-    :class:`meshtui.bridge.LaneEngine`. Raises :class:`InvalidInput` where there is no terminal.
+    :class:`meshtui.bridge.LaneEngine`. Without ``settings`` the operator's file is read. Raises :class:`InvalidInput` where there is no terminal.
     """
     require_terminal(run_dir)
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
 
     from meshtui.app import MeshtuiApp
     from meshtui.bridge import LaneEngine
     from meshtui.core.run_dir import RunDir
     from meshtui.settings import load_settings
 
-    settings, problems = load_settings()
+    if settings is None:
+        settings, settings_problems = load_settings()
     where = RunDir(run_dir)
     engine = LaneEngine(where, runner_options=runner_options, detach_arguments=detach_arguments)
     app = MeshtuiApp(
@@ -58,30 +66,31 @@ def run_console(
         read_only=read_only,
         work=work,
         settings=settings,
-        settings_problems=problems,
+        settings_problems=settings_problems,
     )
     code = app.run()
     return app.return_code or code or 0
 
 
-def run_replay(path: Path, at: str | None, *, no_color: bool = False) -> int:
+def run_replay(
+    path: Path, at: str | None, *, settings: Settings | None = None, settings_problems: Sequence[str] = ()
+) -> int:
     """Play the journal that ``path`` names until the operator leaves; the exit code.
 
-    ``at`` is where the play head stands first; without it the recording plays from its beginning. Raises
-    :class:`NotFound` or :class:`InvalidInput` for what cannot be played.
+    ``at`` is where the play head stands first; without it the recording plays from its beginning. Without
+    ``settings`` the operator's file is read. Raises :class:`NotFound` or :class:`InvalidInput` for what
+    cannot be played.
     """
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
-
     from meshtui.replay import open_player
     from meshtui.replay_app import ReplayApp
     from meshtui.settings import load_settings
 
-    settings, problems = load_settings()
+    if settings is None:
+        settings, settings_problems = load_settings()
     player = open_player(path, at)
     if at is None:
         player.home()
         player.playing = True
-    app = ReplayApp(player, settings=settings, settings_problems=problems)
+    app = ReplayApp(player, settings=settings, settings_problems=settings_problems)
     code = app.run()
     return app.return_code or code or 0

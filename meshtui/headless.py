@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from meshtui.messages import Planned
     from meshtui.replay import Player
     from meshtui.screens.lane import LaneScreen
+    from meshtui.settings import Settings
 
 DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
 LOOP_PARTS = ("diff", "gates", "proof", "findings", "log")
@@ -58,12 +59,13 @@ def render_svg(
     detail: Callable[[str], Detail | None] | None = None,
     select: str | None = None,
     history: History | None = None,
+    settings: Settings | None = None,
 ) -> str:
     """The screen of a lane as SVG, ``size`` columns by lines, as it looks at ``now_ms``.
 
     ``source`` is a run directory, or a view that was made before; ``detail`` then reads records. ``screen``
     is one of :data:`SCREENS`; ``select`` names a record to select by its key; ``history`` is what the journal
-    tells, read where a screen needs it. Must not be called from
+    tells, read where a screen needs it; ``settings`` are an operator's, else the defaults. Must not be called from
     within a running event loop.
     """
     if screen is not None and screen not in SCREENS:
@@ -73,20 +75,26 @@ def render_svg(
         from meshtui.core.history import HistoryReader
 
         history = HistoryReader(RunDir(view.run_dir).events).read()
-    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select, history))
+    return asyncio.run(_draw(view, read, size, now_ms, screen or "lane", select, settings, history))
 
 
 def render_replay(
-    player: Player, *, size: tuple[int, int] = (120, 40), screen: str | None = None, select: str | None = None
+    player: Player,
+    *,
+    size: tuple[int, int] = (120, 40),
+    screen: str | None = None,
+    select: str | None = None,
+    settings: Settings | None = None,
 ) -> str:
     """The screen of a recording where its play head stands, as SVG; see :func:`render_svg`."""
     if screen is not None and screen not in SCREENS:
         raise InvalidInput(f"no screen {screen!r}; one of: {', '.join(SCREENS)}", field="screen")
     from meshtui.replay import ReplayReader
     from meshtui.replay_app import ReplayApp
+    from meshtui.settings import Settings
 
     view = player.view()
-    app = ReplayApp(player, still=True)
+    app = ReplayApp(player, still=True, settings=settings or Settings())
     return asyncio.run(
         _draw(
             view,
@@ -95,6 +103,7 @@ def render_replay(
             player.now_ms(),
             screen or "lane",
             select,
+            settings,
             player.history(),
             app,
         )
@@ -118,17 +127,25 @@ async def _draw(
     now_ms: int,
     screen: str,
     select: str | None,
+    settings: Settings | None,
     history: History | None = None,
     app: MeshtuiApp | None = None,
 ) -> str:
     from meshtui.app import MeshtuiApp
     from meshtui.inspector import output_lines
     from meshtui.screens.lane import LaneScreen
+    from meshtui.settings import Settings
     from meshtui.widgets.detail import PARTS, DetailPane
     from meshtui.widgets.table import QueueTable
 
     if app is None:
-        app = MeshtuiApp(RunDir(view.run_dir), view=view, clock=ManualClock(now_ms), still=True)
+        app = MeshtuiApp(
+            RunDir(view.run_dir),
+            view=view,
+            clock=ManualClock(now_ms),
+            still=True,
+            settings=settings if settings is not None else Settings(),
+        )
     app.animation_level = "none"
     async with app.run_test(size=size) as pilot:
         await _settle(pilot)

@@ -19,6 +19,9 @@ NAMED = frozenset(key.value for key in Keys if not key.value.startswith("<")) | 
 }  # fmt: skip
 
 
+_TYPED = {"esc": "escape", "pgdn": "pagedown", "pgup": "pageup", "bksp": "backspace", "del": "delete"}
+
+
 def normal(keys: str) -> str:
     """``keys`` by Textual's names: ``?`` is ``question_mark``; a comma by itself is that key."""
     parts = re.split(r",(?!$)", keys.strip()) if keys.strip() != "," else [","]
@@ -28,6 +31,9 @@ def normal(keys: str) -> str:
 def _normal(key: str) -> str:
     key = key.strip() or key
     *modifiers, last = key.split("+") if key not in ("+",) and not key.endswith("++") else _with_plus(key)
+    if last.startswith("^") and len(last) > 1:
+        modifiers, last = [*modifiers, "ctrl"], last[1:]
+    last = _TYPED.get(last, last)
     if len(last) == 1:
         last = _character_to_key(last)
     return "+".join([*(modifier.lower() for modifier in modifiers), last])

@@ -69,6 +69,15 @@ def speaks_utf8(environ: Mapping[str, str] = os.environ) -> bool:
     return not found or "utf8" in found.lower().replace("-", "")
 
 
+def theme_names() -> list[str]:
+    """What ``theme`` may be: meshtui's own first."""
+    from textual.theme import BUILTIN_THEMES
+
+    from meshtui.theme import THEMES
+
+    return [*(theme.name for theme in THEMES), *BUILTIN_THEMES]
+
+
 def load_settings(environ: Mapping[str, str] = os.environ) -> tuple[Settings, tuple[str, ...]]:
     """What the file says, and one line for each thing in it that cannot be used."""
     plain_locale: dict[str, Any] = {} if speaks_utf8(environ) else {"glyphs": "ascii"}
@@ -133,12 +142,7 @@ class _Reading:
     # What each key may say
 
     def _theme(self, value: object) -> str | None:
-        from textual.theme import BUILTIN_THEMES
-
-        from meshtui.theme import THEMES
-
-        known = [*(theme.name for theme in THEMES), *BUILTIN_THEMES]
-        found: str | None = self._choice(("theme",), value, known)
+        found: str | None = self._choice(("theme",), value, theme_names())
         return found
 
     def _refresh(self, value: object) -> float | None:

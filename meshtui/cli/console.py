@@ -6,17 +6,47 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from meshtui.cli.options import existing
-from meshtui.cli.output import print_json, print_line
+from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.clock import Clock, ManualClock, SystemClock, from_iso
 from meshtui.core.errors import InvalidInput
 from meshtui.core.view import AttentionKind
 
+if TYPE_CHECKING:
+    from meshtui.settings import Settings
+
 KINDS: tuple[str, ...] = get_args(AttentionKind)
 MOST_CELLS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Looks:
+    """How the command line asks the console to look; it goes before the operator's file."""
+
+    no_color: bool = False
+    monochrome: bool = False
+    ascii: bool = False
+    theme: str | None = None
+
+    def settings(self) -> tuple[Settings, tuple[str, ...]]:
+        """The operator's settings with this on top, and what is wrong with their file."""
+        from meshtui.settings import load_settings, theme_names
+
+        if self.theme is not None and self.theme not in theme_names():
+            raise InvalidInput(
+                f"--theme {self.theme!r} is unknown; use one of: {', '.join(theme_names())}", field="theme"
+            )
+        if self.no_color:
+            os.environ["NO_COLOR"] = "1"
+        settings, problems = load_settings()
+        if self.ascii:
+            settings = replace(settings, glyphs="ascii")
+        theme = self.theme or ("meshtui-mono" if self.monochrome else None)
+        return (settings if theme is None else replace(settings, theme=theme)), problems
 
 
 def draw(
@@ -28,7 +58,7 @@ def draw(
     now: str | None,
     screen: str | None,
     fail_on: str | None,
-    no_color: bool,
+    looks: Looks,
 ) -> int:
     """Write a picture, print the snapshot or a summary; 1 if something of ``fail_on`` needs attention."""
     from meshtui.core.snapshot import take_snapshot
@@ -39,7 +69,7 @@ def draw(
     root = _one(roots)
     snapshot = take_snapshot(existing(root).root, clock)
     if screenshot is not None:
-        _write_picture(root, screenshot, cells, clock, screen, no_color=no_color)
+        _write_picture(root, screenshot, cells, clock, screen, looks)
     value = snapshot.as_json()
     if as_json:
         print_json(value)
@@ -57,26 +87,28 @@ def draw(
 
 
 def _write_picture(
-    root: Path, target: Path, size: tuple[int, int], clock: Clock, screen: str | None, *, no_color: bool
+    root: Path, target: Path, size: tuple[int, int], clock: Clock, screen: str | None, looks: Looks
 ) -> None:
     from meshtui.core import storage
     from meshtui.core.snapshot import kind_of_directory
 
     if kind_of_directory(root) == "fleet":
         raise InvalidInput(f"{root} holds several lanes; use --json, or name one of them")
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
     from meshtui.headless import SCREENS, render_svg
 
     if screen is not None and screen not in SCREENS:
         raise InvalidInput(f"--screen {screen!r} is unknown; use one of: {', '.join(SCREENS)}")
-    svg = render_svg(existing(root).root, size=size, now_ms=clock.now_ms(), screen=screen)
+    settings, problems = looks.settings()
+    warn(problems)
+    svg = render_svg(existing(root).root, size=size, now_ms=clock.now_ms(), screen=screen, settings=settings)
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InvalidInput(f"--screenshot {target}: name a file in a folder that exists")
     storage.write_atomic(target.absolute(), svg.encode(), durable=False, mode=0o666)
 
 
-def open_console(roots: Sequence[Path], *, read_only: bool, no_color: bool, work: bool = False) -> int:
+def open_console(
+    roots: Sequence[Path], *, read_only: bool, looks: Looks = Looks(), work: bool = False
+) -> int:
     """Open the console, with ``work`` together with a runner behind it; its exit code."""
     from meshtui.console import require_terminal, run_console
     from meshtui.core.snapshot import kind_of_directory, lanes_in
@@ -86,7 +118,10 @@ def open_console(roots: Sequence[Path], *, read_only: bool, no_color: bool, work
     if kind_of_directory(run_dir.root) == "fleet":
         lanes = ", ".join(path.name for path in lanes_in(run_dir.root))
         raise InvalidInput(f"{run_dir.root} holds several lanes ({lanes}); name one of them with --run-dir")
-    return run_console(run_dir.root, read_only=read_only, no_color=no_color, work=work)
+    settings, problems = looks.settings()
+    return run_console(
+        run_dir.root, read_only=read_only, work=work, settings=settings, settings_problems=problems
+    )
 
 
 def _one(roots: Sequence[Path]) -> Path:

@@ -53,7 +53,7 @@ def demo(root: Path | None, headless: bool, as_json: bool) -> int:
         return _work(where, as_json=as_json)
     from meshtui.cli.console import open_console
 
-    code = open_console([where.run_dir.root], read_only=False, no_color=False, work=True)
+    code = open_console([where.run_dir.root], read_only=False, work=True)
     print_line(f"The demo stays in {where.root}; to go on with it:")
     print_line(f"  {_program()} demo --dir {shlex.quote(str(where.root))}")
     return code

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from meshtui.cli.console import cells_of
-from meshtui.cli.output import print_json, print_line
+from meshtui.cli.console import Looks, cells_of
+from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.clock import iso
 from meshtui.core.errors import InvalidInput
 
@@ -23,7 +22,7 @@ def draw_replay(
     as_json: bool,
     size: str,
     screen: str | None,
-    no_color: bool,
+    looks: Looks,
 ) -> int:
     """Write a picture of the moment, print its snapshot or a summary."""
     from meshtui.cli.look import status_lines
@@ -45,7 +44,7 @@ def draw_replay(
         "missing_events": recording.damage.missing,
     }
     if screenshot is not None:
-        _write_picture(player, screenshot, cells, screen, no_color=no_color)
+        _write_picture(player, screenshot, cells, screen, looks)
     if as_json:
         print_json(value)
     elif screenshot is not None:
@@ -58,22 +57,23 @@ def draw_replay(
 
 
 def _write_picture(
-    player: Player, target: Path, size: tuple[int, int], screen: str | None, *, no_color: bool
+    player: Player, target: Path, size: tuple[int, int], screen: str | None, looks: Looks
 ) -> None:
     from meshtui.core import storage
     from meshtui.headless import render_replay
 
-    if no_color:
-        os.environ["NO_COLOR"] = "1"
-    svg = render_replay(player, size=size, screen=screen)
+    settings, problems = looks.settings()
+    warn(problems)
+    svg = render_replay(player, size=size, screen=screen, settings=settings)
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InvalidInput(f"--screenshot {target}: name a file in a folder that exists")
     storage.write_atomic(target.absolute(), svg.encode(), durable=False, mode=0o666)
 
 
-def open_replay(path: Path, moment: str | None, *, no_color: bool) -> int:
+def open_replay(path: Path, moment: str | None, *, looks: Looks) -> int:
     """Open the console on the recording; its exit code."""
     from meshtui.console import require_terminal, run_replay
 
     require_terminal(path)
-    return run_replay(path.absolute(), moment, no_color=no_color)
+    settings, problems = looks.settings()
+    return run_replay(path.absolute(), moment, settings=settings, settings_problems=problems)

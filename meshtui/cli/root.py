@@ -40,6 +40,9 @@ _COMMANDS = {
     "doctor": "doctor",
     "prune": "prune",
     "trust": "doctor",
+    "serve": "serve",
+    "config": "config",
+    "completions": "completions",
 }
 _ATTRIBUTE = {"continue": "continue_"}
 
@@ -95,6 +98,9 @@ class LazyGroup(click.Group):
 @click.option("--at", "moment", help="Where a replay begins: ISO 8601, HH:MM:SS, or a share such as 50%.")
 @click.option("--read-only", is_flag=True, help="Look only: every action is switched off.")
 @click.option("--no-color", is_flag=True, help="Draw without colours.")
+@click.option("--monochrome", is_flag=True, help="Draw in shades of one colour.")
+@click.option("--ascii", "ascii_", is_flag=True, help="Draw every sign and border in ASCII.")
+@click.option("--theme", help="Draw in these colours; meshtui config themes lists them.")
 @click.version_option(__version__, prog_name="meshtui")
 @click.pass_context
 def root(
@@ -111,6 +117,9 @@ def root(
     moment: str | None,
     read_only: bool,
     no_color: bool,
+    monochrome: bool,
+    ascii_: bool,
+    theme: str | None,
 ) -> int | None:
     """The operator's console for many coding agents, and the engine behind it.
 
@@ -118,8 +127,9 @@ def root(
     """
     if ctx.invoked_subcommand is not None:
         return None
-    from meshtui.cli.console import draw, open_console
+    from meshtui.cli.console import Looks, draw, open_console
 
+    looks = Looks(no_color=no_color, monochrome=monochrome, ascii=ascii_, theme=theme)
     if replay is not None:
         if run_dirs:
             raise click.UsageError("--replay names what is shown: leave --run-dir out")
@@ -133,9 +143,9 @@ def root(
                 as_json=as_json,
                 size=size,
                 screen=screen,
-                no_color=no_color,
+                looks=looks,
             )
-        return open_replay(replay, moment, no_color=no_color)
+        return open_replay(replay, moment, looks=looks)
     if moment is not None:
         raise click.UsageError("--at is for a recording: give --replay RUN with it")
     roots = run_dirs or (default_run_dir(),)
@@ -148,6 +158,6 @@ def root(
             now=now,
             screen=screen,
             fail_on=fail_on,
-            no_color=no_color,
+            looks=looks,
         )
-    return open_console(roots, read_only=read_only, no_color=no_color)
+    return open_console(roots, read_only=read_only, looks=looks)

@@ -81,5 +81,7 @@ def test_light_and_without_colour(screen: str, theme: str, tmp_path: Path) -> No
 
 
 def test_in_ascii(tmp_path: Path) -> None:
-    svg = render_replay(Player(recording()), size=(100, 30), screen="graph", settings=Settings(glyphs="ascii"))
+    svg = render_replay(
+        Player(recording()), size=(100, 30), screen="graph", settings=Settings(glyphs="ascii")
+    )
     compare("replay-graph-ascii-100x30", svg, tmp_path)
