@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from meshtui.core.clock import Clock, SystemClock
+from meshtui.core.lane.doing import Activities
 from meshtui.core.lane.reader import LaneReader
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Detail, LaneView
@@ -22,6 +23,7 @@ class RunDirReader:
         self._clock = clock or SystemClock()
         self._lane = LaneReader(run_dir, clock=self._clock)
         self._missions: MissionsReader | None = None
+        self._activities = Activities()
 
     def refresh(self, *, budget: int = 500) -> LaneView:
         """The directory as it is now; see :meth:`LaneReader.refresh`."""
@@ -29,7 +31,7 @@ class RunDirReader:
         if self._missions is None:
             # Where there are no missions their room is not even imported.
             if not any(place.is_dir() for place in self._run_dir.mission_places):
-                return view
+                return self._activities.refresh(view)
             from meshtui.core.mesh.view import MissionsReader
 
             self._missions = MissionsReader(self._run_dir.root, clock=self._clock)
@@ -37,7 +39,8 @@ class RunDirReader:
 
         missions = self._missions.refresh()
         items = [item for one in reversed(missions) for item in mission_attention(one, view.run_dir)]
-        return replace(view, missions=missions, attention=(*view.attention, *items))
+        view = replace(view, missions=missions, attention=(*view.attention, *items))
+        return self._activities.refresh(view)
 
     def detail(self, key: str) -> Detail | None:
         """Everything about one record of the queue."""

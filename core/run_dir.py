@@ -96,9 +96,9 @@ class LanePaths:
         return self.root / "enqueue.lock"
 
     @cached_property
-    def enqueue_owner(self) -> Path:
-        """What is ``owner.json`` in that lock while a process of meshtui has it."""
-        return self.root / ".enqueue.owner.json"
+    def enqueue_kept(self) -> Path:
+        """Where that lock's folder waits while no process of meshtui has it."""
+        return self.root / ".enqueue.lock.kept"
 
     @cached_property
     def runner_lock(self) -> Path:

@@ -14,7 +14,10 @@ import errno
 import os
 import secrets
 import stat
+import sys
 import time
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -209,10 +212,43 @@ def move(source: Path | str, target: Path | str, *, durable: bool = True) -> Non
             sync_dir(folder)
 
 
-def link(source: Path | str, target: Path | str) -> None:
-    """Give file ``source`` the second name ``target``; raises ``FileExistsError`` if that is taken."""
-    with _named(target):
-        os.link(source, target)
+def move_new(source: Path | str, target: Path | str) -> None:
+    """Rename ``source`` to ``target`` unless that name is taken: then ``FileExistsError``; no sync.
+
+    Raises ``NotImplementedError`` where the system or the filesystem cannot do it in one step.
+    """
+    rename = _renameat2()
+    if rename is None:
+        raise NotImplementedError
+    code = rename(os.fsencode(source), os.fsencode(target))
+    if code in _NO_FLAGS:
+        raise NotImplementedError
+    if code:
+        with _named(source):
+            raise OSError(code, os.strerror(code), str(source), None, str(target))
+
+
+_NO_FLAGS = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EPERM)
+
+
+@cache
+def _renameat2() -> Callable[[bytes, bytes], int] | None:
+    """Linux's rename that replaces nothing; returns an errno, 0 if it worked. ``None`` elsewhere."""
+    if not sys.platform.startswith("linux"):
+        return None
+    import ctypes
+
+    library = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(library, "renameat2"):
+        return None
+    function = library.renameat2
+    function.argtypes = [ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint]
+    here, no_replace = -100, 1
+
+    def rename(source: bytes, target: bytes) -> int:
+        return ctypes.get_errno() if function(here, source, here, target, no_replace) else 0
+
+    return rename
 
 
 def patch(path: Path | str, data: bytes, offset: int) -> None:

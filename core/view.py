@@ -31,6 +31,22 @@ AttentionKind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
+class Doing:
+    """What an agent did last, and what its call has used so far."""
+
+    at: int
+    kind: str
+    """``tool``, ``text`` or ``notice``."""
+    text: str
+    worker: str | None = None
+    """Of a loop which worker."""
+    tokens: int | None = None
+    estimated: bool = False
+    """Whether some of the tokens are told from the length of the text."""
+    cost_usd: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One record of the queue, or one quarantined file."""
 
@@ -61,6 +77,8 @@ class Row:
     handoff_status: str | None = None
     error: str | None = None
     """The result's error, or why a file was quarantined."""
+    doing: tuple[Doing, ...] = ()
+    """Of an active one what its agent does, as far as it says so."""
 
     @property
     def title(self) -> str:
@@ -121,6 +139,7 @@ class Exit:
         "approve",
         "reject",
         "proof",
+        "kill",
     ]
     """What the console does for it."""
 
@@ -152,9 +171,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A phase that waits for an engine's usage limit to pass."""
+    """A phase, or a worker of a loop, that waits for an engine's usage limit to pass."""
 
     envelope_id: str
+    """Of a worker its slot."""
     engine: str
     until: int | None
     since: int | None
@@ -209,6 +229,9 @@ class LaneView:
     """``(time, pending)`` after each change of the queue, oldest first, from the journal."""
     held: Held | None = None
     spent: Spent | None = None
+    tokens: int | None = None
+    """What the lane's phases used so far, as far as their engines reported it."""
+    cost_usd: float | None = None
     attention: tuple[Attention, ...] = ()
     warnings: tuple[str, ...] = ()
     journal: tuple[Event, ...] = ()

@@ -139,6 +139,13 @@ def _when_row_pending(now: Situation) -> str | None:
     return "Select a pending envelope to withdraw it"
 
 
+def _when_row_phase(now: Situation) -> str | None:
+    row = now.row
+    if row is not None and row.kind == "phase" and row.section != "quarantined":
+        return None
+    return "Select an envelope: the message goes to the session of its story"
+
+
 def _when_row_over(now: Situation) -> str | None:
     if now.row is not None and now.row.section in ("done", "failed", "withdrawn") and now.row.kind != "stop":
         return None
@@ -212,6 +219,10 @@ COMMANDS: tuple[Command, ...] = (
         title="Kill the active phase", bar=3, writes=True, destructive=True, refusal=_when_active, side="queue",
     ),
     Command(
+        "extend", "plus", "longer", "Give the phase that runs more time before its deadline",
+        title="Extend the running deadline", writes=True, refusal=_when_active, side="queue",
+    ),
+    Command(
         "interrupt", "i", "interrupt", "Withdraw everything that is pending; R brings it back",
         title="Interrupt: withdraw all pending", bar=6, writes=True, destructive=True, refusal=_when_pending,
     ),
@@ -226,6 +237,11 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "requeue", "r", "requeue", "Queue the selected envelope once more, at the end", side="queue",
         group="Selected", title="Requeue the selected envelope", bar=4, writes=True, refusal=_when_row_over,
+    ),
+    Command(
+        "message", "m", "message", "Send an instruction to the session of the selected envelope's story, as its next phase",
+        side="queue", group="Selected", title="Message to the selected story's session", writes=True,
+        refusal=_when_row_phase,
     ),
     Command("copy", "y", "copy id", "Copy the id of the selected envelope or loop", group="Selected", title="Copy the selected id"),
     Command("open", "enter", "open", "Open the details of what is selected", group="Selected", scope="table"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
+from meshtui.core.clock import from_iso
+from meshtui.text import moment
+
 Said = tuple[str, Literal["information", "warning", "error"]]
 
 _NAMED = 4
@@ -82,6 +85,20 @@ def killed(receipt: Any) -> Said:
     if receipt.survivors:
         return f"{text}; SURVIVED: {names([str(one) for one in receipt.survivors])}", "error"
     return f"{text}; no survivors", "information"
+
+
+def extended(receipt: Any) -> Said:
+    """A deadline was moved."""
+    at = from_iso(receipt.deadline_at)
+    return f"{receipt.envelope_id} may run until {moment(at) if at else receipt.deadline_at}", "information"
+
+
+def sent(receipt: Any) -> Said:
+    """A message waits for its session."""
+    text = f"Message {receipt.envelope_id} is number {receipt.position:,} of {receipt.queue_depth:,} pending"
+    if receipt.warnings:
+        return f"{text}; {'; '.join(receipt.warnings)}", "warning"
+    return text, "information"
 
 
 def stopped(receipt: Any) -> Said:

@@ -53,6 +53,10 @@ class OutputFollower:
         self.offset += len(data)
         return data
 
+    def skip(self) -> None:
+        """Pass over what is there and not read."""
+        self.offset = max(self.offset, self.total)
+
     def close(self) -> None:
         """Close the log; reading on opens it again."""
         if self._file is not None:

@@ -14,7 +14,9 @@ from typing import Any
 
 from meshtui.core.calls.wrapper import resolve
 from meshtui.core.engines.base import (
+    BYTES_PER_TOKEN,
     ERROR_CHARACTERS,
+    MAX_COUNT,
     MAX_LINE,
     MAX_REPLY,
     EngineEvent,
@@ -25,7 +27,7 @@ from meshtui.core.engines.base import (
     failure_text,
     plain,
 )
-from meshtui.core.engines.limits import is_limit, reset_ms
+from meshtui.core.engines.limits import is_limit, reset_ms, sane_ms
 from meshtui.core.errors import InvalidInput
 from meshtui.core.models.config import EngineConfig
 
@@ -84,13 +86,21 @@ class AgentSettings:
             ) from None
         return mode, more
 
-    def launch(self, request: EngineRequest, argv: list[str], *, session_id: str | None = None) -> Launch:
+    def launch(
+        self,
+        request: EngineRequest,
+        argv: list[str],
+        *,
+        session_id: str | None = None,
+        notice: str | None = None,
+    ) -> Launch:
         """``argv`` with the prompt on stdin."""
         return Launch(
             argv=tuple(argv),
             env_extra={**self.config.env, "MESHTUI_ROLE": request.role},
             prompt_bytes=request.prompt.encode("utf-8", "replace"),
             session_id=session_id,
+            notice=notice,
         )
 
 
@@ -216,7 +226,19 @@ def first_line(text: object, limit: int = 200) -> str:
 
 def count(value: object) -> int | None:
     """``value`` where it is a number of tokens."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
+    return value if known else None  # type: ignore[return-value]
+
+
+def tokens_of(taken: object, given: object, cached: object) -> Usage | None:
+    """Usage from counts of input (with what was cached), output, and what of the input was cached."""
+    usage = Usage(count(taken), count(given), cached_input_tokens=count(cached) or None)
+    return usage if usage != Usage() else None
+
+
+def estimate(length: int) -> int:
+    """How many tokens ``length`` bytes of text are, roughly."""
+    return length // BYTES_PER_TOKEN
 
 
 def money(value: object) -> float | None:
@@ -249,7 +271,7 @@ def failed(
             outcome,
             status="limit",
             error=f"{name}: usage limit: {text}" if text else f"{name}: usage limit",
-            reset_at_ms=reset_at_ms or reset_ms(words, now),
+            reset_at_ms=sane_ms(reset_at_ms, now) or reset_ms(words, now),
         )
     if _NOT_LOGGED_IN.search(words):
         text = f"{name} is not logged in: {text}"
@@ -278,5 +300,7 @@ def own_usage(total: Usage | None, request: EngineRequest) -> Usage | None:
         return None if now is None or then is None or now < then else now - then
 
     return Usage(
-        less(total.input_tokens, before.input_tokens), less(total.output_tokens, before.output_tokens)
+        less(total.input_tokens, before.input_tokens),
+        less(total.output_tokens, before.output_tokens),
+        cached_input_tokens=less(total.cached_input_tokens, before.cached_input_tokens or 0) or None,
     )

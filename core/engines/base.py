@@ -12,7 +12,7 @@ import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 Role = Literal["run", "maker", "checker", "arbiter"]
 ROLES: tuple[Role, ...] = ("run", "maker", "checker", "arbiter")
@@ -47,6 +47,8 @@ class EngineRequest:
     """Whether the program may change nothing, whatever its role may do otherwise."""
     session_usage: Usage | None = None
     """What the resumed session had used in all before this call, as far as it is known."""
+    max_cost_usd: float | None = None
+    """What it may cost at most, for programs that can be told; others are only measured."""
 
     @property
     def may_write(self) -> bool:
@@ -65,6 +67,8 @@ class Launch:
     """What the program reads from its stdin."""
     session_id: str | None = None
     """The session the program will use, where the engine chooses it beforehand."""
+    notice: str | None = None
+    """What of the request the program cannot do, in one line for the journal."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,20 +81,23 @@ class EngineEvent:
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a call used, as far as the program reported it: never estimated."""
+    """What a call used, in the same units for every engine."""
 
     input_tokens: int | None = None
+    """All that the model took in, as reported; what it read from a cache is a part of it."""
     output_tokens: int | None = None
+    """As reported, reasoning included."""
     cost_usd: float | None = None
+    """As reported, never computed from prices."""
+    cached_input_tokens: int | None = None
+    """Of the input what was read from a cache; ``None`` where that is nothing or not told."""
+    estimated_tokens: int | None = None
+    """Tokens of a call that nobody has reported (yet, or at all where it was ended), told from the length
+    of its text: a floor, since neither the program's own instructions nor its reasoning are seen."""
 
     def as_json(self) -> dict[str, float]:
-        """The reported figures under their names in results."""
-        values = {
-            "input_tokens": self.input_tokens,
-            "output_tokens": self.output_tokens,
-            "cost_usd": self.cost_usd,
-        }
-        return {key: value for key, value in values.items() if value is not None}
+        """The known figures under their names in results."""
+        return {name: value for name in _FIGURES if (value := getattr(self, name)) is not None}
 
     @classmethod
     def from_json(cls, value: object) -> Usage | None:
@@ -98,29 +105,38 @@ class Usage:
         given = value if isinstance(value, dict) else {}
         numbers = {
             key: given[key]
-            for key in ("input_tokens", "output_tokens", "cost_usd")
-            if isinstance(given.get(key), (int, float)) and not isinstance(given[key], bool)
+            for key in _FIGURES
+            if isinstance(given.get(key), (int, float))
+            and not isinstance(given[key], bool)
+            and 0 <= given[key] <= MAX_COUNT
         }
         return cls(**numbers) if numbers else None
 
     def plus(self, other: Usage | None) -> Usage:
-        """Both together; what neither reported stays unknown."""
+        """Both together; what is known of neither stays unknown."""
 
         def add(one: float | None, two: float | None) -> float | None:
             return two if one is None else one if two is None else one + two
 
         if other is None:
             return self
-        return Usage(
-            add(self.input_tokens, other.input_tokens),  # type: ignore[arg-type]
-            add(self.output_tokens, other.output_tokens),  # type: ignore[arg-type]
-            add(self.cost_usd, other.cost_usd),
-        )
+        return Usage(*(add(getattr(self, name), getattr(other, name)) for name in _FIGURES))  # type: ignore[arg-type]
 
     @property
     def tokens(self) -> int:
-        """Tokens in and out, as far as they were reported."""
-        return (self.input_tokens or 0) + (self.output_tokens or 0)
+        """What counts towards caps: tokens taken in anew, given out, or estimated.
+
+        A session reads all it knows from the cache again with each step; that is left out.
+        """
+        anew = max(0, (self.input_tokens or 0) - (self.cached_input_tokens or 0))
+        return anew + (self.output_tokens or 0) + (self.estimated_tokens or 0)
+
+
+_FIGURES = ("input_tokens", "output_tokens", "cost_usd", "cached_input_tokens", "estimated_tokens")
+MAX_COUNT = 10**15
+"""No program has used more of anything: such a figure is a mistake and is left out."""
+BYTES_PER_TOKEN = 4
+"""Of text, for estimates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +166,26 @@ class OutputReader(Protocol):
     def outcome(self, exit_code: int, stderr_tail: bytes) -> Outcome:
         """What the call came to, once all of stdout has been fed."""
         ...
+
+
+@runtime_checkable
+class Metered(Protocol):
+    """A reader that can tell what a call uses while it runs."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was used by what has been fed so far."""
+        ...
+
+    @property
+    def settled(self) -> bool:
+        """Whether the program has said what it used in all: nothing is gained by ending it."""
+        ...
+
+
+def usage_so_far(reader: object) -> Usage | None:
+    """What a reader can tell of a call that runs; ``None`` where it cannot."""
+    return reader.usage if isinstance(reader, Metered) else None
 
 
 class Engine(Protocol):

@@ -14,6 +14,7 @@ from meshtui.core import storage
 from meshtui.core.calls import scrubbed_environment
 from meshtui.core.calls.wrapper import resolve
 from meshtui.core.engines.base import plain
+from meshtui.core.engines.grok import no_effort
 from meshtui.core.errors import StorageError
 from meshtui.core.models.config import EngineConfig
 
@@ -51,6 +52,8 @@ def check_agent(name: str, config: EngineConfig | None, environ: Mapping[str, st
     problem, how = _LOGINS[name](program, environment)
     where = f"{version or 'version unknown'} at {program}"
     text = f"{where}: {problem}" if problem else f"{where}, {how}"
+    if name == "grok" and config.effort:
+        text += f"; {no_effort(config.effort)}"
     return EngineCheck(name, program, found=True, version=version, usable=problem is None, text=text)
 
 

@@ -11,8 +11,8 @@ from meshtui.core.engines.agent import (
     Line,
     LongLines,
     bounded,
-    count,
     cut_string,
+    estimate,
     exit_words,
     failed,
     first_line,
@@ -20,6 +20,7 @@ from meshtui.core.engines.agent import (
     own_usage,
     parse,
     shown,
+    tokens_of,
 )
 from meshtui.core.engines.base import (
     EngineEvent,
@@ -40,6 +41,8 @@ _COMPLETED_COMMAND = re.compile(
     rb'^\{"type":"item\.completed","item":\{"id":"[^"]*","type":"command_execution"'
 )
 """A command's whole output: it was shown when it started, and is not read again."""
+MOST_OF_OUTPUT = 10 << 10
+"""Bytes of a command's output that its model is taken to be shown; codex cuts the rest out."""
 
 
 class CodexEngine:
@@ -85,6 +88,8 @@ class CodexReader:
         self._failure: str | None = None
         self._error: str | None = None
         self._total: Usage | None = None
+        self._seen = len(request.prompt)
+        """Bytes of text that must have been taken in or given out."""
 
     def feed(self, chunk: bytes) -> list[EngineEvent]:
         """Take ``chunk``."""
@@ -92,6 +97,19 @@ class CodexReader:
         for line in self._lines.feed(chunk):
             self._take(line, events)
         return last(events)
+
+    @property
+    def usage(self) -> Usage | None:
+        """As reported once the turn is over; until then codex reports nothing, and text is measured."""
+        if self._total is not None:
+            return own_usage(self._total, self._request)
+        tokens = estimate(self._seen)
+        return Usage(estimated_tokens=tokens) if tokens else None
+
+    @property
+    def settled(self) -> bool:
+        """Whether the turn is over."""
+        return self._completed or self._failure is not None
 
     def outcome(self, exit_code: int, stderr_tail: bytes) -> Outcome:
         """Done only with exit 0, a completed turn and a reply."""
@@ -120,6 +138,7 @@ class CodexReader:
 
     def _take(self, line: Line, events: list[EngineEvent]) -> None:
         if _COMPLETED_COMMAND.match(line.head):
+            self._seen += min(len(line.head), MOST_OF_OUTPUT)
             return
         value = parse(line) if line.tail is None else _salvage(line)
         if value is None:
@@ -147,6 +166,7 @@ class CodexReader:
         kind = item.get("type")
         if kind == "agent_message" and completed:
             self._reply, short = bounded(str(item.get("text") or ""))
+            self._seen += len(self._reply)
             self._truncated = cut or short
             if self._reply.strip():
                 events.append(EngineEvent("text", shown(self._reply)))
@@ -164,6 +184,8 @@ class CodexReader:
             events.append(EngineEvent("tool", first_line(item.get("tool") or item.get("query") or kind)))
         elif kind == "error" and completed:
             events.append(EngineEvent("notice", first_line(item.get("message"), 500)))
+        elif kind == "reasoning" and completed:
+            self._seen += len(str(item.get("text") or ""))
 
 
 def _message(value: object) -> str:
@@ -187,8 +209,7 @@ def _without_noise(stderr_tail: bytes) -> bytes:
 
 def _usage(value: object) -> Usage | None:
     given = value if isinstance(value, dict) else {}
-    usage = Usage(count(given.get("input_tokens")), count(given.get("output_tokens")))
-    return usage if usage != Usage() else None
+    return tokens_of(*(given.get(name) for name in ("input_tokens", "output_tokens", "cached_input_tokens")))
 
 
 def _salvage(line: Line) -> dict[str, Any] | None:

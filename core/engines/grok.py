@@ -9,10 +9,10 @@ from typing import Any
 from meshtui.core.engines.agent import (
     AgentSettings,
     bounded,
-    count,
     exit_words,
     failed,
     first_line,
+    tokens_of,
 )
 from meshtui.core.engines.base import (
     EngineEvent,
@@ -37,6 +37,11 @@ _UNKNOWN = re.compile(
 )
 
 
+def no_effort(effort: str) -> str:
+    """What becomes of an effort that is asked of grok."""
+    return f"grok has no option for an effort: {first_line(effort, 40)!r} is ignored"
+
+
 class GrokEngine:
     """Runs ``grok`` in the request's directory."""
 
@@ -48,7 +53,7 @@ class GrokEngine:
         )
 
     def launch(self, request: EngineRequest) -> Launch:
-        """The command line; an effort has no option of its own and goes into ``args`` where one is wanted."""
+        """The command line; grok has no option for an effort, which is told and not sent."""
         settings = self._settings
         mode, more = settings.permission(request)
         argv = [settings.command(request), "--prompt-file", PROMPT_FILE, "--output-format", "json"]
@@ -58,7 +63,9 @@ class GrokEngine:
         argv += settings.config.args
         if request.session_id is not None:
             argv += ["--resume", request.session_id]
-        return settings.launch(request, argv)
+        effort = request.effort or settings.config.effort
+        notice = no_effort(effort) if effort else None
+        return settings.launch(request, argv, notice=notice)
 
     def reader(self, request: EngineRequest) -> OutputReader:
         """Reads ``--output-format json``."""
@@ -133,8 +140,8 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def _usage(value: object) -> Usage | None:
     given = value if isinstance(value, dict) else {}
-    usage = Usage(
-        count(given.get("input_tokens", given.get("inputTokens"))),
-        count(given.get("output_tokens", given.get("outputTokens"))),
+    return tokens_of(
+        given.get("input_tokens", given.get("inputTokens")),
+        given.get("output_tokens", given.get("outputTokens")),
+        given.get("cached_input_tokens", given.get("cachedInputTokens")),
     )
-    return usage if usage != Usage() else None

@@ -49,18 +49,18 @@ def reset_ms(words: str, now_ms: int, *, zone: tzinfo | None = None) -> int | No
     found = _EPOCH.search(words)
     if found:
         value = int(found[1])
-        return _sane(value if value > 1e11 else value * 1000, now_ms)
+        return sane_ms(value if value > 1e11 else value * 1000, now_ms)
     for match in _AFTER.finditer(words):
         rest = words[match.end() : match.end() + 120]
         if rest[:3].lower() == "in ":
             spans = _SPAN.findall(rest[3:60])
             if spans:
                 seconds = sum(float(number) * _UNITS[unit.lower()] for number, unit in spans)
-                return _sane(now_ms + round(seconds * 1000), now_ms)
+                return sane_ms(now_ms + round(seconds * 1000), now_ms)
             continue
         moment = _moment(rest, now_ms, zone)
         if moment is not None:
-            return _sane(moment, now_ms)
+            return sane_ms(moment, now_ms)
     return None
 
 
@@ -72,8 +72,9 @@ def hold_until(reset_at_ms: int | None, now_ms: int, holds: int) -> tuple[int, b
     return now_ms + round(wait * 1000), False
 
 
-def _sane(ms: int, now_ms: int) -> int | None:
-    return ms if now_ms < ms <= now_ms + LONGEST_DAYS * 86_400_000 else None
+def sane_ms(ms: int | None, now_ms: int) -> int | None:
+    """``ms`` where a limit can end then."""
+    return ms if ms is not None and now_ms < ms <= now_ms + LONGEST_DAYS * 86_400_000 else None
 
 
 def _moment(text: str, now_ms: int, zone: tzinfo | None) -> int | None:

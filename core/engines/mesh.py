@@ -19,6 +19,7 @@ from meshtui.core.engines.base import (
     Outcome,
     OutputReader,
     ReplyBuffer,
+    Usage,
     failure_text,
 )
 
@@ -78,18 +79,20 @@ class MeshReader:
         """Done when every loop is and the result is merged, or when a person is to decide."""
         value = self._document()
         proof: dict[str, Any] = value.get("graph_proof") or {}
+        usage = Usage.from_json(proof.get("usage"))
         if exit_code == 0:
             branch = proof.get("branch")
-            return Outcome("done", reply=f"mission {self._mission_id} is done: branch {branch}")
+            return Outcome("done", reply=f"mission {self._mission_id} is done: branch {branch}", usage=usage)
         if exit_code == HANDED_OVER:
             return Outcome(
                 "done",
                 reply=f"mission {self._mission_id} waits for a person: meshtui answer {self._mission_id} "
                 "--approve or --reject, then meshtui resume",
+                usage=usage,
             )
         blockers = [str(item) for item in proof.get("blockers") or []]
         words = "; ".join(blockers[:5]) or failure_text(exit_code, stderr_tail)
-        return Outcome("failed", error=f"mission {self._mission_id} ended badly: {words}")
+        return Outcome("failed", error=f"mission {self._mission_id} ended badly: {words}", usage=usage)
 
     def _document(self) -> dict[str, Any]:
         try:

@@ -101,7 +101,7 @@ def _spent(view: LaneView, spent: Spent) -> Attention:
     return Attention(
         kind="budget",
         subject=view.lane_id or view.run_dir.name,
-        text=reached if spent.reached else f"used {share}",
+        text=reached if spent.reached else f"used {share}; what runs is ended when that is reached",
         since=None,
         exits=(Exit("start runner", f"meshtui lane --run-dir {quote(str(view.run_dir))}", "run"),)
         if spent.reached

@@ -90,47 +90,72 @@ def is_free(folder: Path, clock: Clock) -> bool:
         return True
     if seen == "alive":
         return False
-    age_s = owner.heartbeat_age(clock.now_ms())
+    now = clock.now_ms()
+    if owner.heartbeat_at is not None and owner.heartbeat_at > now + HEARTBEAT_STALE_SECONDS * 1000:
+        # Another clock runs ahead. When it was written is told by the filesystem.
+        try:
+            return now / 1000 - os.lstat(folder / "owner.json").st_mtime > HEARTBEAT_STALE_SECONDS
+        except FileNotFoundError:
+            return False
+    age_s = owner.heartbeat_age(now)
     return age_s is None or age_s > HEARTBEAT_STALE_SECONDS
 
 
 def try_take(folder: Path, clock: Clock, *, kept: Path | None = None, **fields: Any) -> bool:
     """Take lock ``folder``, breaking one that nobody holds any more; ``False`` if somebody has it.
 
-    ``fields`` go into ``owner.json`` beside who and when. With ``kept``, a file of the caller's that only
-    one process at a time uses, ``owner.json`` is a second name of that file: some filesystems are slow to
-    make files where many were just removed.
+    ``fields`` go into ``owner.json`` beside who and when. ``kept`` is where a caller whose processes use it
+    one at a time keeps the folder while the lock is free: it is renamed and neither made nor removed, which
+    is slow on filesystems that give a number back to use only after a while (ext4).
     """
     for _ in range(2):
         try:
-            os_made = _make(folder)
+            taken = _take_kept(folder, kept, clock, fields) if kept is not None else None
+            if taken or (taken is None and _make_owned(folder, owner_bytes(clock, **fields))):
+                return True
         except NotADirectoryError:
-            os_made = False
-        if os_made:
-            try:
-                content = owner_bytes(clock, **fields)
-                if kept is None:
-                    storage.write_new(folder / "owner.json", content, durable=False)
-                else:
-                    # Only now: until the folder could be made, a stale lock may have held this very file.
-                    storage.write_in_place(kept, content)
-                    storage.link(kept, f"{folder}/owner.json")
-            except FileExistsError:
-                # Another tool put its own lock back over ours.
-                return False
-            except BaseException:
-                give_back(folder)
-                raise
-            return True
+            pass
         if not _break_stale(folder, clock):
             return False
     return False
 
 
-def _make(folder: Path) -> bool:
+def _take_kept(folder: Path, kept: Path, clock: Clock, fields: dict[str, Any]) -> bool | None:
+    """Put the kept folder, with an owner of now, in the lock's place; ``None`` where that cannot be done."""
+    owner, content = f"{kept}/owner.json", owner_bytes(clock, **fields)
+    try:
+        storage.write_in_place(owner, content)
+    except FileNotFoundError:
+        storage.make_dir(kept)
+        storage.write_in_place(owner, content)
+    try:
+        storage.move_new(kept, folder)
+    except FileExistsError:
+        _refuse_symlink(folder)
+        return False
+    except NotImplementedError:
+        return None
+    return True
+
+
+def _make_owned(folder: Path, content: bytes) -> bool:
+    _refuse_symlink(folder)
+    if not storage.make_dir(folder):
+        return False
+    try:
+        storage.write_new(folder / "owner.json", content, durable=False)
+    except FileExistsError:
+        # Another tool put its own lock back over ours.
+        return False
+    except BaseException:
+        give_back(folder)
+        raise
+    return True
+
+
+def _refuse_symlink(folder: Path) -> None:
     if folder.is_symlink():
         raise Held(f"{folder}: a symlink stands where a lock belongs; remove it")
-    return storage.make_dir(folder)
 
 
 def _break_stale(folder: Path, clock: Clock) -> bool:
@@ -169,7 +194,15 @@ def take(folder: Path, clock: Clock, *, timeout: float, what: str, kept: Path | 
         time.sleep(0.005)
 
 
-def give_back(folder: Path) -> None:
-    """Release lock ``folder``, which this process holds."""
+def give_back(folder: Path, *, kept: Path | None = None) -> None:
+    """Release lock ``folder``, which this process holds; with ``kept`` the folder waits there for the next."""
+    if kept is not None:
+        try:
+            storage.move(folder, kept, durable=False)
+        except (OSError, StorageError):
+            # Something stands there already, or nothing stands here any more.
+            pass
+        else:
+            return
     storage.remove_file(folder / "owner.json")
     storage.remove_dir(folder)

@@ -144,7 +144,10 @@ class Lease:
         owner = dirlock.read_owner(self._paths.runner_lock)
         if owner is None or owner.who is None or identity.presence(owner.who) != "alive":
             who = owner.describe(self._clock.now_ms()) if owner else "an unknown process"
-            raise Held(f"the lane's holder ({who}) cannot be ended from here: end it where it runs")
+            raise Held(
+                f"the lane's holder ({who}) cannot be ended from here: end it where it runs; if it is gone, "
+                f"the lane is free {dirlock.HEARTBEAT_STALE_SECONDS:.0f} s after its last heartbeat"
+            )
         # SIGHUP would leave the call; a hung holder gets the plain request first and then no choice.
         for number in (signal.SIGHUP, signal.SIGKILL):
             if identity.presence(owner.who) != "alive":

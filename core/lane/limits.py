@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from meshtui.core.clock import iso
-from meshtui.core.engines.base import Outcome, Usage
+from meshtui.core.engines.base import Metered, Outcome, Usage, usage_so_far
 from meshtui.core.engines.limits import hold_until
 from meshtui.core.lane.phase import Attempt
 from meshtui.core.lane.settle import LaneFiles, Settler
@@ -81,16 +81,26 @@ class Limits:
 
     # -- caps ---------------------------------------------------------------------------------------
 
-    def count(self, result: dict[str, Any]) -> None:
-        """Add what a phase used."""
+    def watch(self, attempt: Attempt) -> bool:
+        """Warn of a cap that a running call comes near; whether it is reached and the call is to be ended.
+
+        One whose program has said what it used in all is not: it has nothing more to use.
+        """
+        reader = attempt.reader
+        if not self._capped or not isinstance(reader, Metered):
+            return False
+        used = self._files.status.used.plus(reader.usage)
+        self._warn(used)
+        return self._share(used) >= 1 and not reader.settled
+
+    def take(self, attempt: Attempt, outcome: Outcome | None = None) -> Usage | None:
+        """Count what an attempt used, and return it: as reported, else what could be told of one that was ended."""
+        attempt.drain()
+        usage = outcome.usage if outcome is not None else usage_so_far(attempt.reader)
         status = self._files.status
-        before = self._share(status.used)
-        status.used = status.used.plus(Usage.from_json(result.get("usage")))
-        after = self._share(status.used)
-        if after >= WARN_AT and before < WARN_AT:
-            status.budget = self._budget(status.used)
-            self._files.note("budget_warning", status_subject(self._files), **status.budget)
-            self._files.write_status()
+        status.used = status.used.plus(usage)
+        self._warn(status.used)
+        return usage
 
     def used_up(self) -> bool:
         """Whether a cap is reached: the runner claims nothing more and ends."""
@@ -105,6 +115,33 @@ class Limits:
         self._files.note("budget_reached", status_subject(self._files), **status.budget)
         return True
 
+    def reached(self) -> str:
+        """Why a call was ended, once what it used is counted; names the cap."""
+        used = self._files.status.used
+        if not self._capped:
+            return "ended: budget"
+        found = self._budget(used)
+        money = found["cap"] == "max_cost_usd"
+        amount, most = (
+            (f"${found['used']:.2f}", f"${found['max']:.2f}")
+            if money
+            else (f"{found['used']:,}", f"{found['max']:,} tokens")
+        )
+        guessed = f", {found['estimated']:,} of them estimated" if found.get("estimated") else ""
+        return f"budget: {amount} of {most} are used ([lane] {found['cap']}){guessed}"
+
+    def _warn(self, used: Usage) -> None:
+        """Warn once; ``loop.json`` remembers it for the next runner."""
+        status = self._files.status
+        if status.budget is None and self._share(used) >= WARN_AT:
+            status.budget = self._budget(used)
+            self._files.note("budget_warning", status_subject(self._files), **status.budget)
+            self._files.write_status()
+
+    @property
+    def _capped(self) -> bool:
+        return self._config.max_tokens_estimate is not None or self._config.max_cost_usd is not None
+
     def _caps(self, used: Usage) -> list[tuple[str, float, float]]:
         caps: list[tuple[str, float, float]] = []
         if self._config.max_tokens_estimate is not None:
@@ -118,7 +155,10 @@ class Limits:
 
     def _budget(self, used: Usage) -> dict[str, Any]:
         key, amount, most = max(self._caps(used), key=lambda cap: cap[1] / cap[2])
-        return {"cap": key, "used": amount, "max": most, "reached": amount >= most}
+        found = {"cap": key, "used": amount, "max": most, "reached": amount >= most}
+        if key == "max_tokens_estimate" and used.estimated_tokens:
+            found["estimated"] = used.estimated_tokens
+        return found
 
 
 def status_subject(files: LaneFiles) -> str:

@@ -68,6 +68,8 @@ class Attempt:
     """How it looked when its deadline passed, before anything was ended."""
     restating: bool = False
     """Whether it only asks the session once more for its handoff."""
+    notice: str | None = None
+    """What of its request the engine cannot do."""
     decided: bool = False
     """Whether an earlier runner, or somebody in its place, had decided to end it."""
 
@@ -203,6 +205,7 @@ class Phases:
             environment=self._environment(record, call_id, story, session, deadline),
             read_only=restate is not None,
             session_usage=self._session_usage(record, story, name, session),
+            max_cost_usd=self._cost_left(),
         )
         launch = engine.launch(request)
         earlier = restate.attempt if restate is not None else fallback
@@ -236,7 +239,13 @@ class Phases:
             out=OutputFollower(call.stdout),
             err=OutputFollower(call.stderr),
             restating=restate is not None,
+            notice=launch.notice,
         )
+
+    def _cost_left(self) -> float | None:
+        """What of the lane's cost cap is left; ``None`` where there is none."""
+        most = self._settings.config.lane.max_cost_usd
+        return None if most is None else max(0.0, most - (self._files.status.used.cost_usd or 0.0))
 
     def _note_head(self, record: Record, directory: Path) -> None:
         """Keep where the worktree stands, for what the handoff will claim."""
@@ -279,6 +288,7 @@ class Phases:
             session_usage=self._session_usage(
                 record, story_of(record.envelope), name, session if isinstance(session, str) else None
             ),
+            max_cost_usd=self._settings.config.lane.max_cost_usd,
         )
         restating = record.data.get("restating")
         started = restating.get("started_at") if isinstance(restating, dict) else about.get("started_at")

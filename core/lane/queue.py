@@ -69,7 +69,7 @@ class Queue:
                     self._clock,
                     timeout=self._patience,
                     what="the queue",
-                    kept=self.paths.enqueue_owner,
+                    kept=self.paths.enqueue_kept,
                 )
             try:
                 self._settle_batches()
@@ -90,7 +90,7 @@ class Queue:
                     self.depth = index.state.counts.get("pending", 0)
             finally:
                 if enqueuing:
-                    dirlock.give_back(self.paths.enqueue_lock)
+                    dirlock.give_back(self.paths.enqueue_lock, kept=self.paths.enqueue_kept)
         finally:
             lock.release()
 

@@ -15,6 +15,7 @@ from typing import Any, cast
 
 from meshtui.core import storage
 from meshtui.core.clock import Clock, SystemClock, from_iso
+from meshtui.core.engines.base import Usage
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import JournalFollower
 from meshtui.core.lane.attention import MOST_FAILED, attention_of
@@ -277,6 +278,7 @@ class LaneReader:
             pending = (*pending, *decided)
         stall_counts = _stall_counts(status)
         active = self._active.rows
+        used = Usage.from_json(status.get("usage"))
         view = LaneView(
             run_dir=self._run_dir.root,
             exists=True,
@@ -299,6 +301,8 @@ class LaneReader:
             depth_history=self._depths(),
             held=held_of(status, self._pending.names),
             spent=spent_of(status),
+            tokens=used.tokens if used is not None else None,
+            cost_usd=used.cost_usd if used is not None else None,
             warnings=self._warnings(),
             journal=self._journal.events,
         )

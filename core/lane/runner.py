@@ -11,6 +11,8 @@ from typing import Any, Literal
 from meshtui.core.calls import Call, EndReason, Waker
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
+from meshtui.core.engines.base import Usage, usage_so_far
+from meshtui.core.engines.registry import AGENTS
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
 from meshtui.core.lane import control
 from meshtui.core.lane.activity import Activity
@@ -294,6 +296,8 @@ class Runner:
             self._finish(record, result, None)
             return None
         self._set_status("running", record)
+        if attempt.notice is not None:
+            self._files.note("engine_notice", record.envelope_id, engine=attempt.engine, text=attempt.notice)
         self._files.note(
             "phase_started",
             record.envelope_id,
@@ -337,14 +341,14 @@ class Runner:
     def _follow(self, attempt: Attempt) -> None:
         call = attempt.call
         idle = self._options.config.lane.idle_seconds
-        activity = Activity(lambda kind, text: self._note_activity(attempt, kind, text))
+        activity = self._activity(attempt)
         while True:
             if _over(call):
                 activity.flush()
                 return
             left = (attempt.deadline_at_ms - self._clock.now_ms()) / 1000
             over = call.wait(max(0.0, min(POLL_SECONDS, left)), self._wake)
-            activity.saw(attempt.drain(DRAIN_BYTES))
+            activity.saw(attempt.drain(DRAIN_BYTES), usage_so_far(attempt.reader))
             if over:
                 activity.flush()
                 return
@@ -366,11 +370,19 @@ class Runner:
             if attempt.written > self._settings.max_output_bytes:
                 self._end(attempt, "output")
                 return
+            if self._limits.watch(attempt):
+                self._end(attempt, "budget")
+                return
 
-    def _note_activity(self, attempt: Attempt, kind: str, text: str) -> None:
-        self._files.note(
-            "phase_activity", attempt.record.envelope_id, kind=kind, text=text, call=attempt.call.call_id
-        )
+    def _activity(self, attempt: Attempt) -> Activity:
+        """Journals what the agent of ``attempt`` does."""
+        envelope_id, call = attempt.record.envelope_id, attempt.call.call_id
+
+        def say(kind: str, text: str, usage: Usage | None) -> None:
+            known = usage.as_json() if usage is not None else None
+            self._files.note("phase_activity", envelope_id, kind=kind, text=text, call=call, usage=known)
+
+        return Activity(say, agent=attempt.engine in AGENTS)
 
     def _end(self, attempt: Attempt, reason: EndReason) -> tuple[str, ...]:
         """End a call; an ending that somebody decided on earlier keeps its reason."""
@@ -393,6 +405,7 @@ class Runner:
         ending = call.ending()
         reason = ending.reason if ending is not None else None
         if reason is None and call.state() == "lost":
+            self._limits.take(attempt)
             self._settler.put_back(record, event="phase_recovered", recovered=True)
             self._relist()
             return None
@@ -404,11 +417,10 @@ class Runner:
                 return None
             return self._settle_stall(attempt)
         if reason is not None:
-            self._settle_ended(
-                attempt, {"killed": KILLED, "output": OUTPUT_LIMIT}.get(reason, f"ended: {reason}")
-            )
+            self._settle_ended(attempt, reason)
             return None
         outcome, code = self._phases.outcome(attempt)
+        self._limits.take(attempt, outcome)
         if outcome.status == "unknown_session" and attempt.session_id is not None and not attempt.restating:
             self._files.note("session_unknown", record.envelope_id, session_id=attempt.session_id)
             again = self._begin(record, fallback=attempt)
@@ -433,6 +445,7 @@ class Runner:
         outcome, _ = self._phases.outcome(attempt)
         if outcome.status != "limit":
             return False
+        self._limits.take(attempt)
         self._phases.keep_session(attempt, outcome)
         self._limits.hold(attempt, outcome)
         self._relist()
@@ -441,6 +454,7 @@ class Runner:
     def _settle_stopped(self, attempt: Attempt) -> None:
         """Put the record back, unless something of its call cannot be ended: nothing may run beside that."""
         over = _over(attempt.call)
+        self._limits.take(attempt)
         if over:
             self._settler.put_back(attempt.record, event="phase_aborted")
             self._relist()
@@ -450,11 +464,19 @@ class Runner:
         self._put_back_id = attempt.record.envelope_id if over else None
         self._stopping = True
 
-    def _settle_ended(self, attempt: Attempt, error: str) -> None:
+    def _settle_ended(self, attempt: Attempt, reason: str) -> None:
         """A phase that was ended has failed; as with any other that fails its session is kept."""
+        if reason == "output":
+            # Nobody wants to read the rest of a flood.
+            attempt.out.skip()
+        usage = self._limits.take(attempt)
         outcome, _ = self._phases.outcome(attempt)
         self._phases.keep_session(attempt, outcome)
         done = attempt.call.exit()
+        if reason == "budget":
+            error = self._limits.reached()
+        else:
+            error = {"killed": KILLED, "output": OUTPUT_LIMIT}.get(reason, f"ended: {reason}")
         result = make_result(
             attempt.record.envelope_id,
             "failed",
@@ -465,7 +487,7 @@ class Runner:
             engine=attempt.engine,
             exit_code=done.code if done is not None else None,
             call=attempt.call.call_id,
-            usage=outcome.usage.as_json() or None if outcome.usage else None,
+            usage=usage.as_json() or None if usage else None,
         )
         self._finish(attempt.record, result, None)
 
@@ -477,6 +499,7 @@ class Runner:
 
     def _settle_stall(self, attempt: Attempt) -> EndState | None:
         record = attempt.record
+        self._limits.take(attempt)
         parked = self._settler.stall(
             record,
             engine=attempt.engine,
@@ -517,7 +540,6 @@ class Runner:
         self._lease.verify()
         result = self._settler.finish(record, result, handoff)
         self._completed += 1
-        self._limits.count(result)
         for claim in result.get("claims") or ():
             self._files.note("claim_unverified", record.envelope_id, **claim)
         if result["status"] == "failed" or result.get("handoff_status") in ("failed", "blocked"):

@@ -14,8 +14,9 @@ from meshtui.core.mesh.context import MissionContext, Progress
 from meshtui.core.mesh.files import read_json, write_json
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import checker_prompt
+from meshtui.core.mesh.tasks import Finished, Task, worker_evidence
 from meshtui.core.mesh.verdicts import NO_VERDICT, checker_engine, needs_verdict, verdict_in
-from meshtui.core.mesh.workers import Crew, Finished, Task, worker_evidence
+from meshtui.core.mesh.workers import Crew
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import FINDINGS, CheckerFindings, Node
 from meshtui.core.vcs.change import Change, snapshot

@@ -137,6 +137,34 @@ class MissionContext:
         self.journal.append(event, subject, {"mission_id": self.plan.mission_id, **known})
 
 
+class HeldWorker(BaseModel):
+    """A worker that waits for its engine's usage limit to pass."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    engine: str
+    until_ms: int
+    since_ms: int
+    holds: int = 1
+    """How often in a row."""
+    known: bool = False
+    """Whether the engine said when its limit ends."""
+    error: str = ""
+    """The engine's own words."""
+    kept: bool = True
+    """Whether its working copy is as it left it."""
+
+
+class Spent(BaseModel):
+    """The cap that a loop came near."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    cap: str
+    used: float
+    max: float
+
+
 class Progress(BaseModel):
     """What a loop's checkpoint carries beside the format's fields: enough to go on after a crash."""
 
@@ -160,6 +188,10 @@ class Progress(BaseModel):
     """Competing candidates that passed their gates as well, best first: next if checkers refuse this one."""
     survivors: list[str] = []
     """Processes that nothing could end."""
+    held: dict[str, HeldWorker] = {}
+    """Worker slot to what holds it, kept until the worker is through: it stands in no call meanwhile."""
+    warned: Spent | None = None
+    """The warning about a cap, given once."""
     sessions: dict[str, str] = {}
     """Maker slot to its session."""
     session_usage: dict[str, dict[str, float]] = {}

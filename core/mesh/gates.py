@@ -13,7 +13,8 @@ from meshtui.core.mesh.context import MissionContext, Progress
 from meshtui.core.mesh.files import sha256_of, write_json
 from meshtui.core.mesh.gates_config import DetectedGates, GateSpec, in_force
 from meshtui.core.mesh.paths import LoopPaths, relative
-from meshtui.core.mesh.workers import Crew, Finished, Task
+from meshtui.core.mesh.tasks import Finished, Task
+from meshtui.core.mesh.workers import Crew
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import GATE_RESULT, Evidence, Node
 

@@ -24,8 +24,9 @@ from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import arbiter_prompt
 from meshtui.core.mesh.proof import loop_proof
 from meshtui.core.mesh.sideeffects import side_effect_report
+from meshtui.core.mesh.tasks import Task, worker_evidence
 from meshtui.core.mesh.verdicts import NO_VERDICT, needs_verdict, verdict_in
-from meshtui.core.mesh.workers import Crew, Task, worker_evidence
+from meshtui.core.mesh.workers import Crew
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import MERGE, Handoff, LoopState, Node, Phase, Status
 from meshtui.core.vcs import worktree as trees
@@ -68,7 +69,7 @@ class IntegrationRuntime:
         except LoopBlocked as error:
             return self._end("blocked", error.blockers)
         except (LoopStopped, LoopHandedOver) as reason:
-            self._crew.clock()
+            self._crew.meter.clock()
             self._checkpoints.save(self._progress)
             if isinstance(reason, LoopStopped):
                 self._set_state("queued", self._progress.phase)
@@ -80,7 +81,7 @@ class IntegrationRuntime:
 
     def _work(self) -> Status:
         progress = self._progress
-        self._crew.clock_in()
+        self._crew.meter.clock_in()
         if not progress.started_at:
             progress.started_at = self._context.clock.now_ms()
         progress.iteration = progress.used.iterations = 1
@@ -104,7 +105,7 @@ class IntegrationRuntime:
         return self._judge()
 
     def _enter(self, phase: Phase) -> None:
-        self._crew.clock()
+        self._crew.meter.clock()
         self._progress.phase = phase
         self._progress.calls.clear()
         self._progress.counted.clear()
@@ -366,7 +367,7 @@ class IntegrationRuntime:
         write_state(self.paths, state, self._context.clock)
 
     def _end(self, status: Status, blockers: list[str]) -> Status:
-        self._crew.clock()
+        self._crew.meter.clock()
         self._progress.calls.clear()
         if status != "handoff":
             self.state.handoff = Handoff()

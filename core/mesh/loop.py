@@ -69,7 +69,7 @@ class LoopRuntime:
         except LoopBlocked as error:
             return self._end("blocked", error.blockers)
         except (LoopStopped, LoopHandedOver) as reason:
-            self._crew.clock()
+            self._crew.meter.clock()
             self._checkpoints.save(self._progress)
             if isinstance(reason, LoopStopped):
                 self._set_state("queued", self._progress.phase, action="stopped")
@@ -83,7 +83,7 @@ class LoopRuntime:
 
     def _work(self) -> Status:
         progress = self._progress
-        self._crew.clock_in()
+        self._crew.meter.clock_in()
         if not progress.started_at:
             progress.started_at = self._context.clock.now_ms()
         self._set_state("running", progress.phase)
@@ -105,10 +105,11 @@ class LoopRuntime:
 
     def _enter(self, phase: Phase) -> None:
         """Begin a phase: from here a restart goes on."""
-        self._crew.clock()
+        self._crew.meter.clock()
         self._progress.phase = phase
         self._progress.calls.clear()
         self._progress.counted.clear()
+        self._progress.held.clear()
         self._checkpoints.save(self._progress, boundary=True, at_once=False)
         self._set_state("running", phase)
         self._context.signals.check(self._node.loop_id)
@@ -137,7 +138,7 @@ class LoopRuntime:
         self._checkpoints.log("loop_maker_started", "running")
         change = self._makers.run()
         self._change = change
-        self._crew.check_usage()
+        self._crew.meter.check_usage()
         self._count(change)
         self._checkpoints.log("loop_maker_completed", "running", f"{len(change.files)} files changed")
         if self._progress.findings:
@@ -164,7 +165,7 @@ class LoopRuntime:
         if self._node.checker.worker_count > 0:
             self._checkpoints.log("loop_checker_started", "running")
             verdict = self._checkers.run(self._change_now())
-            self._crew.check_usage()
+            self._crew.meter.check_usage()
             self.state.last_checker_result = (
                 "fresh_checker_passed" if verdict.approved else "fresh_checker_rejected"
             )
@@ -309,7 +310,7 @@ class LoopRuntime:
 
     def _end(self, status: Status, blockers: list[str]) -> Status:
         """Write the proof and the last state, and release what the loop held."""
-        self._crew.clock()
+        self._crew.meter.clock()
         self._progress.calls.clear()
         if status not in ("completed", "handoff"):
             self.state.handoff = Handoff()

@@ -13,7 +13,8 @@ from meshtui.core.mesh.files import append_line, write_json
 from meshtui.core.mesh.gates import GateRunner
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import maker_prompt
-from meshtui.core.mesh.workers import Crew, Finished, Task, worker_evidence
+from meshtui.core.mesh.tasks import Finished, Task, worker_evidence
+from meshtui.core.mesh.workers import Crew
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import Node, OwnerScope
 from meshtui.core.vcs.change import Change, Snapshot, outside, snapshot

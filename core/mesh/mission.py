@@ -34,8 +34,8 @@ from meshtui.core.mesh.loop import LoopRuntime, new_state
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.proof import graph_proof, loop_proof
 from meshtui.core.mesh.scheduler import Capacity, loops_of, ready
+from meshtui.core.mesh.tasks import end_together
 from meshtui.core.mesh.validate import check_plan
-from meshtui.core.mesh.workers import end_together
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import ENDED, BudgetUsed, LoopState, Node, Plan, Status
 from meshtui.core.run_dir import RunDir
@@ -266,6 +266,10 @@ class MissionRunner:
         progress.passed, progress.failed, progress.skipped, progress.gate_blockers = [], [], [], []
         progress.evidence, progress.violations, progress.survivors, progress.rivals = [], [], [], []
         progress.makers_used = progress.checkers_used = 0
+        progress.warned = None
+        for held in progress.held.values():
+            # The limit stands as it did; the working copy begins anew.
+            held.kept = False
         checkpoints.save(progress)
 
     def _statuses(self) -> dict[str, Status]:

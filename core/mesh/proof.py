@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from meshtui.core.clock import iso
+from meshtui.core.engines.base import Usage
 from meshtui.core.mesh.context import MissionContext, Progress
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.worktrees import LoopWorktrees
@@ -116,11 +117,13 @@ def graph_proof(
             counts[state.status] += 1
     gates: dict[str, list[str]] = {"selected": [], "passed": [], "failed": [], "skipped": []}
     sequential = 0
+    usage = Usage()
     found = list(blockers)
     for node in plan.graph.nodes:
         proof = proofs.get(node.loop_id)
         if proof is None:
             continue
+        usage = usage.plus(Usage.from_json(proof.get("budget", {}).get("used")))
         sequential += int(proof.get("budget", {}).get("used", {}).get("wall_ms", 0))
         for name, key in (
             ("selected", "selected_gates"),
@@ -153,6 +156,7 @@ def graph_proof(
             "sequential_estimate_ms": sequential,
             "speedup_ratio": round(sequential / wall_ms, 2) if wall_ms > 0 else 0,
         },
+        "usage": usage.as_json(),
         "gates": gates,
         "blockers": list(dict.fromkeys(found)),
         "integration_merge": merge,

@@ -11,7 +11,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from meshtui.core.clock import Clock, SystemClock, from_iso
+from meshtui.core.clock import Clock, SystemClock, from_iso, iso
 from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
@@ -19,7 +19,7 @@ from meshtui.core.mesh.places import mission_places
 from meshtui.core.mesh.runlog import RunLog, read_run_log
 from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import Attention, AttentionKind, Exit, RunnerView
+from meshtui.core.view import Attention, AttentionKind, Doing, Exit, Held, RunnerView, Spent
 
 BAD = ("blocked", "failed", "cancelled")
 SURVIVOR = "still running: "
@@ -48,6 +48,14 @@ class LoopRow:
     checkers: int = 0
     active_workers: tuple[str, ...] = ()
     """The worker slots at work, e.g. ``maker-1``."""
+    calls: tuple[tuple[str, str], ...] = ()
+    """Those slots with their calls."""
+    doing: tuple[Doing, ...] = ()
+    """What its agents do, as far as they say so."""
+    held: tuple[Held, ...] = ()
+    """Workers that wait for a usage limit to pass."""
+    spent: Spent | None = None
+    """The cap it came near, as it was warned of."""
     workers_used: int = 0
     """Makers and checkers that were at work so far."""
     gates_selected: tuple[str, ...] = ()
@@ -117,6 +125,15 @@ class MissionView:
     def done(self) -> int:
         """How many loops are complete."""
         return sum(1 for loop in self.loops if loop.status == "completed")
+
+    @property
+    def used(self) -> tuple[int | None, float | None]:
+        """Tokens and cost of all its loops, as far as they were reported."""
+        tokens = [loop.budget_used.get("tokens") for loop in self.loops]
+        costs = [loop.budget_used.get("cost_usd") for loop in self.loops]
+        known = [one for one in tokens if isinstance(one, int)]
+        paid = [one for one in costs if isinstance(one, (int, float))]
+        return sum(known) if known else None, sum(paid) if paid else None
 
     @property
     def state(self) -> str:
@@ -246,6 +263,7 @@ class MissionReader:
         )
         acting = _dict(state.get("acting_on"))
         calls = _dict(checkpoint.get("calls")) if status == "running" else {}
+        alive = tuple(sorted((slot, str(call)) for slot, call in calls.items() if self._lives(call)))
         return LoopRow(
             mission_id=self.paths.mission_id,
             loop_id=loop_id,
@@ -263,7 +281,10 @@ class MissionReader:
             dependencies=_texts(node.get("dependencies")),
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
-            active_workers=tuple(sorted(slot for slot, call in calls.items() if self._lives(call))),
+            active_workers=tuple(slot for slot, _ in alive),
+            calls=alive,
+            held=() if ended else _held(progress, _dict(checkpoint.get("calls"))),
+            spent=None if ended else _spent(progress),
             workers_used=_workers(progress, proof),
             gates_selected=_selected(node),
             gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
@@ -341,6 +362,12 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
         return [_item("handoff", loop, why, verdicts if ours else (log,))]
     left = [text for text in loop.blockers if text.startswith(SURVIVOR)]
     found = [_item("survivor", loop, "; ".join(left), (log,))] if left else []
+    if loop.held:
+        kill = Exit("kill loop", f"meshtui kill {quote(loop.loop_id)} --mission {name} {where}", "kill")
+        found.append(_item("limit", loop, "; ".join(map(_held_text, loop.held[:3])), (kill, log)))
+    if loop.spent is not None:
+        share = f"{loop.spent.used:g} of {loop.spent.most:g} ({loop.spent.cap})"
+        found.append(_item("budget", loop, f"used {share}; it is ended when that is reached", (log,)))
     own = [text for text in loop.blockers if not text.startswith((DEPENDENCY, SURVIVOR))]
     if loop.status not in ("blocked", "failed") or (loop.blockers and not own):
         return found
@@ -348,6 +375,35 @@ def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attent
     kind: AttentionKind = "failed" if loop.status == "failed" else "budget" if spent else "blocked"
     found.append(_item(kind, loop, "; ".join(own[:3]) or loop.status, again))
     return found
+
+
+def _held_text(held: Held) -> str:
+    until = iso(held.until) if held.until is not None else "later"
+    text = f"held until {until}" if held.known else f"held, tried again at {until}"
+    return f"{held.envelope_id} {text}; {held.text or f'usage limit of {held.engine}'}"
+
+
+def _held(progress: dict[str, Any], calls: dict[str, Any]) -> tuple[Held, ...]:
+    """The held workers in a checkpoint; one that stands in a call was started again."""
+    return tuple(
+        Held(
+            envelope_id=slot,
+            engine=_text(one.get("engine")) or "",
+            until=_int(one.get("until_ms")) or None,
+            since=_int(one.get("since_ms")) or None,
+            known=one.get("known") is True,
+            text=_text(one.get("error")) or "",
+        )
+        for slot, one in sorted(_dict(progress.get("held")).items())
+        if isinstance(one, dict) and slot not in calls
+    )
+
+
+def _spent(progress: dict[str, Any]) -> Spent | None:
+    warned = _dict(progress.get("warned"))
+    cap, used, most = _text(warned.get("cap")), warned.get("used"), warned.get("max")
+    known = isinstance(used, (int, float)) and isinstance(most, (int, float))
+    return Spent(cap, float(used), float(most)) if cap and known else None  # type: ignore[arg-type]
 
 
 def _item(kind: AttentionKind, loop: LoopRow, text: str, exits: tuple[Exit, ...]) -> Attention:

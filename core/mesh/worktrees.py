@@ -9,7 +9,8 @@ from meshtui.core.clock import iso
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.mesh.context import LoopBlocked, MissionContext, Progress
 from meshtui.core.mesh.files import write_json
-from meshtui.core.mesh.workers import Crew, Task
+from meshtui.core.mesh.tasks import Task
+from meshtui.core.mesh.workers import Crew
 from meshtui.core.models.mesh import WORKTREE, Node, Status
 from meshtui.core.vcs import worktree as trees
 from meshtui.core.vcs.change import Change, diff, reset_to, snapshot

@@ -94,8 +94,13 @@ class BudgetUsed(_Wire):
     changed_files: int = 0
     patch_bytes: int = 0
     tokens: int | None = None
-    """``None`` while no engine reported any."""
+    """What counts towards the cap: see ``Usage.tokens``; ``None`` while no engine reported any."""
     cost_usd: float | None = None
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    estimated_tokens: int | None = None
+    """Of workers that were ended before they reported."""
 
 
 class Maker(_Wire):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
+from glob import escape as glob_escape
 from pathlib import Path
 from typing import Any
 
@@ -26,16 +27,33 @@ def status(run_dir: Path, as_json: bool) -> None:
     """The run directory at this moment."""
     from meshtui.core.snapshot import take_snapshot
 
-    snapshot = take_snapshot(existing(run_dir).root, SystemClock()).as_json()
+    root = existing(run_dir)
+    snapshot = take_snapshot(root.root, SystemClock()).as_json()
     if as_json:
         print_json(snapshot)
         return
-    for line in status_lines(snapshot):
+    for line in status_lines(snapshot, used=_lane_used(root)):
         print_line(line)
 
 
-def status_lines(snapshot: dict[str, Any]) -> list[str]:
-    """A snapshot in a few lines for people."""
+def _lane_used(run: RunDir) -> str:
+    """What the lane's phases used in all, in words; empty where no engine reported anything."""
+    from meshtui.core.engines.base import Usage
+    from meshtui.core.lane.rows import read_object
+
+    usage = Usage.from_json((read_object(run.lane.status) or {}).get("usage"))
+    return _used(usage.tokens, usage.cost_usd) if usage is not None else ""
+
+
+def _used(tokens: object, cost_usd: object) -> str:
+    """``12,345 tokens, $0.42``, without what is not known."""
+    parts = [f"{tokens:,} tokens"] if isinstance(tokens, int) else []
+    parts += [f"${cost_usd:,.2f}"] if isinstance(cost_usd, (int, float)) else []
+    return ", ".join(parts)
+
+
+def status_lines(snapshot: dict[str, Any], *, used: str = "") -> list[str]:
+    """A snapshot in a few lines for people, with what the lane ``used``."""
     lines: list[str] = []
     if snapshot["kind"] == "fleet":
         for lane in snapshot["lanes"]:
@@ -46,6 +64,8 @@ def status_lines(snapshot: dict[str, Any]) -> list[str]:
         lines.append(f"no lane in {snapshot['run_dir']} yet; begin with: meshtui enqueue --prompt …")
     elif snapshot["lane"] is not None:
         lines += _lane_lines(snapshot)
+        if used:
+            lines.append(f"used: {used}")
     for mission in snapshot["missions"]:
         lines += _mission_lines(mission)
     for item in snapshot["attention"]:
@@ -63,6 +83,9 @@ def _mission_lines(mission: dict[str, Any]) -> list[str]:
             text += (
                 f", {loop['phase']}, iteration {loop['iteration']}, {len(loop['workers']['active'])} workers"
             )
+        spent = loop["budget"]["used"]
+        if used := _used(spent.get("tokens"), spent.get("cost_usd")):
+            text += f", {used}"
         if loop["blockers"]:
             text += f": {loop['blockers'][0]}"
         lines.append(text)
@@ -199,7 +222,29 @@ def _last_call(run_dir: Path, subject: str) -> str:
     for call in (found[1].call, result.get("call")):
         if isinstance(call, str):
             return call
+    if (call := _earlier_call(run, subject)) is not None:
+        return call
     raise NotFound(f"envelope {subject!r} has not run, or its call was pruned: there is no log")
+
+
+def _earlier_call(run: RunDir, subject: str) -> str | None:
+    """The last call of an envelope that waits to run again: of the attempt that stalled, else of an earlier run."""
+    from meshtui.core.lane.rows import read_object
+    from meshtui.core.mesh.files import read_lines
+
+    stalled = [line.get("call") for line in read_lines(run.lane.stalls) if line.get("envelope_id") == subject]
+    result = run.lane.result(subject)
+    stamps = [
+        path.name.removeprefix(f"{result.stem}.").removesuffix(".json")
+        for path in run.lane.history.glob(f"{glob_escape(result.stem)}.*.json")
+    ]
+    runs = [
+        (read_object(run.lane.history / f"{result.stem}.{stamp}.json") or {}).get("call")
+        for stamp in sorted((one for one in stamps if one.isdigit()), key=int)
+    ]
+    # A call's name begins with the time it was started.
+    calls = [call for call in (*stalled, *runs) if isinstance(call, str) and call.partition("-")[0].isdigit()]
+    return max(calls, key=lambda call: int(call.partition("-")[0]), default=None)
 
 
 def _loop_call(run: RunDir, subject: str) -> str | None:

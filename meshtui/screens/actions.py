@@ -143,6 +143,31 @@ class LaneActions(_Base):
             lambda: self._operate(lambda lane: lane.kill(row.envelope_id), receipts.killed),
         )
 
+    def action_extend(self) -> None:
+        if self._refused("extend") or self.view is None:
+            return
+        from meshtui.screens.steer import ExtendForm
+
+        row = self.view.active[0]
+
+        def entered(seconds: float | None) -> None:
+            if seconds is not None:
+                self._operate(lambda lane: lane.extend(row.envelope_id, seconds), receipts.extended)
+
+        self.app.push_screen(ExtendForm(row), entered)
+
+    def action_message(self) -> None:
+        row = self.row
+        if self._refused("message") or row is None:
+            return
+        from meshtui.screens.steer import MessageForm
+
+        def entered(text: str | None) -> None:
+            if text is not None:
+                self._operate(lambda lane: lane.message(row.envelope_id, text), receipts.sent)
+
+        self.app.push_screen(MessageForm(row), entered)
+
     def action_runner(self) -> None:
         if self._refused("runner") or self.bridge is None:
             return
@@ -248,7 +273,7 @@ class LaneActions(_Base):
         if way.action == "log":
             self._show_log(item)
             return
-        if way.action in ("resume", "approve", "reject") and not self.situation.read_only:
+        if way.action in ("resume", "approve", "reject", "kill") and not self.situation.read_only:
             self.take_mission_exit(item, way)
             return
         if self.situation.read_only:

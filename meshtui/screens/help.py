@@ -22,6 +22,7 @@ KEYS = {
     "slash": "/",
     "question_mark": "?",
     "colon": ":",
+    "plus": "+",
     "escape": "esc",
     "right_square_bracket": "]",
     "left_square_bracket": "[",

@@ -54,9 +54,11 @@ class MissionActions(_Base):
 
     def action_kill_loop(self) -> None:
         now = self.situation
-        if self._refused("kill_loop") or now.loop is None or now.mission is None:
-            return
-        loop, mission, bridge = now.loop, now.mission, self.bridge
+        if not self._refused("kill_loop") and now.loop is not None and now.mission is not None:
+            self._ask_kill(now.mission, now.loop)
+
+    def _ask_kill(self, mission: MissionView, loop: LoopRow) -> None:
+        bridge = self.bridge
         after = [one.loop_id for one in mission.loops if loop.loop_id in one.dependencies and not one.ended]
         loss = "It has not started; it will not run."
         if loop.status == "running":
@@ -163,6 +165,8 @@ class MissionActions(_Base):
             self.tell(f"{item.subject} is not listed any more", "warning")
         elif way.action == "resume":
             self.run_mission(mission.mission_id)
+        elif loop is not None and way.action == "kill":
+            self._ask_kill(mission, loop)
         elif loop is not None and way.action in ("approve", "reject"):
             self._ask_verdict(mission, loop, "approve" if way.action == "approve" else "reject")
 

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from meshtui.core.clock import from_iso
 from meshtui.core.lane.attention import span
-from meshtui.core.view import Detail, Row
+from meshtui.core.view import Detail, Doing, Row
 from meshtui.status import gate_mark, handoff_mark, row_mark
 from meshtui.text import clean, duration, moment, stopwatch
 from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, bar
@@ -61,6 +61,26 @@ def _standing(row: Row, now: int) -> Iterator[Item]:
             yield Raw((("budget".ljust(LABEL), "muted"), *bar(part, _BAR, look), spoken))
         else:
             yield Fact("running", stopwatch(spent), "run")
+    for doing in row.doing:
+        yield from doing_items(doing, now)
+
+
+def doing_items(doing: Doing, now: int) -> Iterator[Item]:
+    """What an agent does, how long ago it began to, and what it has used so far."""
+    who = f"{doing.worker}: " if doing.worker else ""
+    quiet = now - doing.at
+    since = f"  {duration(quiet)} ago" if quiet >= 5000 else ""
+    yield Fact("does", f"{who}{doing.text}{since}", "run")
+    used = used_text(doing.tokens, doing.cost_usd)
+    if used:
+        yield Fact("used", used + (", partly estimated" if doing.estimated else ""))
+
+
+def used_text(tokens: int | None, cost_usd: float | None) -> str:
+    """``12,345 tokens, $0.42``, without what is not known."""
+    parts = [f"{tokens:,} tokens"] if tokens is not None else []
+    parts += [f"${cost_usd:,.2f}"] if cost_usd is not None else []
+    return ", ".join(parts)
 
 
 def _question(question: dict[str, Any]) -> Iterator[Item]:

@@ -12,6 +12,7 @@ from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.receipts import count
 from meshtui.status import RISK_LOOKS, VERDICT_MARKS, Mark, event_look, loop_mark, mission_mark
 from meshtui.text import clean, clean_output, duration, moment, number, stopwatch, time_of_day
+from meshtui.widgets.describe import doing_items, used_text
 from meshtui.widgets.loops import bar_look, phase_of, used_of
 from meshtui.widgets.paint import Line, Span
 from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, Ready, bar
@@ -93,6 +94,11 @@ def _doing(row: LoopRow, now: int) -> Iterator[Item]:
         yield Fact("now", f"{phase_of(row) or 'starts'}: {words}" if words else "starts", "run")
         if row.active_workers:
             yield Fact("at work", ", ".join(row.active_workers))
+        for held in row.held:
+            until = f" until {moment(held.until)}" if held.until is not None else ""
+            yield Fact("held", f"{held.envelope_id}{until}: {held.text or held.engine}", "warn")
+        for doing in row.doing:
+            yield from doing_items(doing, now)
     elif phase_of(row) and row.ended:
         yield Fact("ended in", phase_of(row))
     if row.iteration:
@@ -142,6 +148,10 @@ def _budget(row: LoopRow, now: int) -> Iterator[Item]:
         yield Raw(
             ((f"  {label}".ljust(LABEL + 1), "muted"), *bar(used / most, _BAR, look), (f"  {text}", "text"))
         )
+    cost, most_cost = row.budget_used.get("cost_usd"), row.budget_max.get("max_cost_usd")
+    if isinstance(cost, (int, float)):
+        of = f" of ${most_cost:,.2f}" if isinstance(most_cost, (int, float)) else ""
+        yield Fact("  cost", f"${cost:,.2f}{of}")
 
 
 def _decided(kept: Kept) -> Iterator[Item]:
@@ -181,6 +191,9 @@ def _mission(mission: MissionView) -> Iterator[Item]:
         where = f" on {mission.runner.host}" if mission.runner.host else ""
         kind = "another tool's runner" if mission.runner.foreign else "runner"
         yield Fact("  runner", f"{kind} {mission.runner.pid or ''}{where}")
+    used = used_text(*mission.used)
+    if used:
+        yield Fact("  used", used)
     proof = mission.graph_proof or {}
     if isinstance(proof.get("branch"), str):
         yield Fact("  result", f"branch {proof['branch']}" + ("  (l lands it)" if mission.ok else ""))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from meshtui.core.lane.doing import ACTIVITIES
 from meshtui.core.view import LaneView
 from meshtui.status import event_look
 from meshtui.text import clean, cut_middle, time_of_day
@@ -40,7 +41,9 @@ class JournalLine(Painted):
 
     def compose_lines(self, width: int) -> Sequence[Line]:
         rows = max(1, self.content_size.height)
-        journal = self.view.journal[-40:] if self.view is not None else ()
+        # What agents do stands where they are looked at; eight of them would leave room for nothing else.
+        known = self.view.journal if self.view is not None else ()
+        journal = [event for event in known if event.event not in ACTIVITIES][-40:]
         entries: list[tuple[int, Line]] = []
         for event in journal:
             subject = cut_middle(clean(event.subject), 32)

@@ -7,11 +7,14 @@ from collections.abc import Sequence
 from meshtui.core.view import LaneView
 from meshtui.messages import FollowMode
 from meshtui.status import lane_mark, mission_mark
-from meshtui.text import clean, cut_middle, duration, number, stopwatch
+from meshtui.text import clean, cut_end, cut_middle, duration, number, stopwatch
+from meshtui.widgets.describe import used_text
 from meshtui.widgets.paint import Line, Painted, Span, now_of, width_of
 
 _BARS = "▁▂▃▄▅▆▇█"
 _SPARKS = 12
+DOING_WIDTH = 110
+"""Where a line this long has room for what the agent does."""
 SPARK = 7
 """The rank of the sparkline, which gives way first."""
 
@@ -94,6 +97,15 @@ class StatusLine(Painted):
         active = self._active(view, now, width)
         if active:
             parts.append((2, active))
+        if view.active and view.active[0].doing and width >= DOING_WIDTH:
+            doing = view.active[0].doing[-1]
+            parts.append((9, ((cut_end(clean(doing.text), width // 5), "run"),)))
+            used = used_text(doing.tokens, doing.cost_usd)
+            if used:
+                parts.append((8, ((used, "muted"),)))
+        total = used_text(view.tokens, view.cost_usd)
+        if total and width >= DOING_WIDTH:
+            parts.append((10, (("used in all ", "muted"), (total, "text"))))
         counts = view.counts
         parts.append((5, (("done ", "muted"), (number(counts.done), "ok" if counts.done else "muted"))))
         parts.append(

@@ -10,6 +10,7 @@ from tests.benchmarks.lane import drive
 ROWS = {
     "engine_follow": "following a long stream: speed and memory",
     "engine_call": "what a call costs around its program",
+    "engine_keys": "the console's keys while eight agents stream",
 }
 
 

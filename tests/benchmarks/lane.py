@@ -57,18 +57,24 @@ def drive(what: str, known: Mapping[str, str], arguments: Sequence[str] | None =
 
 
 def run(names: Sequence[str], *, quick: bool, where: Path | None = None) -> list[Row]:
-    """The rows of ``names``, each measured in a folder of its own that is removed again."""
+    """The rows of ``names``, each measured in a folder of its own.
+
+    The folders are removed when all is measured: where many files were just removed, some filesystems (ext4)
+    are slow to make new ones for a minute, and that would be measured.
+    """
     found: list[Row] = []
-    for name in names:
-        begin = time.monotonic()
-        folder = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=where))
-        try:
-            rows = importlib.import_module(f"tests.benchmarks.{name}").measure(folder, quick=quick)
+    folders: list[Path] = []
+    try:
+        for name in names:
+            begin = time.monotonic()
+            folders.append(Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=where)))
+            rows = importlib.import_module(f"tests.benchmarks.{name}").measure(folders[-1], quick=quick)
             found += [replace(row, limit=None, least=None) for row in rows] if quick else rows
-        finally:
+            load = os.getloadavg()[0]
+            print(f"{name}: {time.monotonic() - begin:.0f} s, load {load:.1f}", file=sys.stderr, flush=True)
+    finally:
+        for folder in folders:
             shutil.rmtree(folder, ignore_errors=True)
-        load = os.getloadavg()[0]
-        print(f"{name}: {time.monotonic() - begin:.0f} s, load {load:.1f}", file=sys.stderr, flush=True)
     return found
 
 

@@ -86,6 +86,14 @@ class Terminal:
             self._text = self._text[found + len(needle) :]
         return moment
 
+    def press(self, keys: bytes) -> float:
+        """Type ``keys``, forgetting what was shown before; the moment in :func:`time.perf_counter`."""
+        with self._news:
+            self._text = b""
+        moment = time.perf_counter()
+        os.write(self._main, keys)
+        return moment
+
     def settle(self, *, limit: float = 60.0) -> None:
         """Wait until the program has read what there is: until it takes hardly any processor time."""
         process = psutil.Process(self.pid)

@@ -65,3 +65,5 @@ def test_a_program_that_fails_or_says_nothing(tmp_path: Path) -> None:
     program(tmp_path / "bin", "grok", "exit 0")
     assert "XAI_API_KEY" in check_agent("grok", None, environment).text
     assert check_agent("grok", None, {**environment, "XAI_API_KEY": "x"}).usable
+    asked = check_agent("grok", EngineConfig(effort="high"), {**environment, "XAI_API_KEY": "x"})
+    assert asked.text.endswith("grok has no option for an effort: 'high' is ignored")

@@ -269,16 +269,16 @@ class TestCodex:
 
     @pytest.mark.parametrize("piece", [1, 7, 1000, 1 << 20])
     def test_done(self, piece: int) -> None:
-        total = Usage(240, 34)
+        total = Usage(240, 34, cached_input_tokens=40)
         assert read("codex", "codex-write", piece=piece) == Outcome(
             "done", "written", session_id=self.THREAD, usage=total, session_usage=total
         )
 
     def test_a_resumed_thread_reports_its_total_and_the_call_its_own_part(self) -> None:
-        asked = request(session_id=self.THREAD, session_usage=Usage(240, 34))
+        asked = request(session_id=self.THREAD, session_usage=Usage(240, 34, cached_input_tokens=40))
         outcome = read("codex", "codex-resumed", asked=asked)
-        assert outcome.usage == Usage(120, 17)
-        assert outcome.session_usage == Usage(360, 51)
+        assert outcome.usage == Usage(120, 17, cached_input_tokens=20)
+        assert outcome.session_usage == Usage(360, 51, cached_input_tokens=60)
         # What the thread had used before is not known: nothing is invented.
         assert read("codex", "codex-resumed", asked=request(session_id=self.THREAD)).usage is None
 

@@ -522,7 +522,7 @@ def _cli(run_dir: RunDir, *arguments: str) -> list[str]:
         (
             "enqueue",
             ("enqueue", "--prompt", "p", "--id", "new", "--engine", "command"),
-            ("fsync", "rename", "pwrite64", "mkdir", "link", "unlink", "rmdir"),
+            ("fsync", "rename", "renameat2", "pwrite64", "mkdir"),
         ),
         ("restore", ("restore",), ("rename",)),
         ("answer retry", ("answer", "parked", "--retry"), ("rename",)),

@@ -84,3 +84,12 @@ def test_a_limit(box: LaneBox, grok: EngineConfig) -> None:
     box.enqueue("a", engine="grok", prompt="limit")
     box.run(engine=GrokEngine(grok), config=lane_config(on_limit="fail"))
     assert "try again in 2 hours" in box.result("a")["error"]
+
+
+def test_an_effort_it_has_no_option_for_is_told(box: LaneBox, grok: EngineConfig) -> None:
+    work(box, grok.model_copy(update={"effort": "high"}), prompt="one")
+    work(box, grok, prompt="two", effort="low")
+    work(box, grok, prompt="three")
+    told = [(event["subject"], event["data"]["text"]) for event in box.events("engine_notice")]
+    ignored = "grok has no option for an effort: {!r} is ignored"
+    assert told == [("e0", ignored.format("high")), ("e1", ignored.format("low"))]

@@ -579,3 +579,15 @@ def test_what_is_synced(
     storage.write_atomic(tmp_path / "a", b"x", durable=durable, at_once=at_once)
     assert (tmp_path / "a").read_bytes() == b"x"
     assert len(synced) == syncs
+
+
+def test_a_holder_whose_clock_runs_ahead_is_judged_by_when_it_wrote(tmp_path: Path) -> None:
+    folder = tmp_path / "runner.lock"
+    folder.mkdir()
+    clock = SystemClock()
+    owner = {"pid": 7, "host": "elsewhere", "heartbeat_at": iso(clock.now_ms() + 86_400_000)}
+    (folder / "owner.json").write_text(json.dumps(owner))
+    assert not dirlock.is_free(folder, clock)
+    past = time.time() - dirlock.HEARTBEAT_STALE_SECONDS - 1
+    os.utime(folder / "owner.json", (past, past))
+    assert dirlock.is_free(folder, clock)

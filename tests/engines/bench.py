@@ -85,6 +85,11 @@ class Bench:
         self.settings += text
         (self.box.root / "meshtui.toml").write_text(self.settings)
 
+    def lane_setting(self, line: str) -> None:
+        """Add a line to ``[lane]``."""
+        self.settings = self.settings.replace("[lane]\n", f"[lane]\n{line}\n")
+        self.add_settings("")
+
     def git(self, *arguments: str) -> str:
         done = subprocess.run(
             ["git", *arguments],

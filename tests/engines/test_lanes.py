@@ -196,3 +196,44 @@ def test_doctor_says_how_each_one_stands(bench: Bench) -> None:
         assert (found[engine]["usable"], found[engine]["ok"]) == (False, False)
         assert "not logged in" in found[engine]["text"]
     assert bench.server.asked == []
+
+
+def busy(ask: Ask) -> Answer:
+    """An agent that goes on and on."""
+    if ask.api == "claude":
+        return Use(
+            "Write", {"file_path": f"{directory_of(ask)}/more", "content": f"{len(ask.results)} " * 100}
+        )
+    return Use("exec_command", {"cmd": f"echo {'x' * 400} {len(ask.results)}"})
+
+
+@pytest.mark.parametrize("engine", BOTH)
+def test_a_cap_on_tokens_ends_a_call_in_the_middle(engine: str, bench: Bench) -> None:
+    bench.lane_setting("max_tokens_estimate = 2000")
+    bench.enqueue("a", engine)
+    bench.enqueue("b", engine)
+    assert bench.run(busy).bad
+    result = bench.result("a")
+    assert result["status"] == "failed"
+    assert result["error"].startswith("budget: 2,")
+    assert "of 2,000 tokens are used ([lane] max_tokens_estimate)" in result["error"]
+    # claude reports its input as it goes; of codex everything is measured.
+    assert result["usage"].get("input_tokens", 0) >= (1000 if engine == "claude" else 0)
+    assert result["usage"]["estimated_tokens"] > 0
+    assert bench.box.ids("pending") == ["b"]
+    assert len(bench.box.events("budget_warning")) == 1
+    assert [event["data"]["usage"] for event in bench.box.events("phase_activity")]
+    assert bench.processes() == []
+
+
+def test_claude_ends_itself_at_a_cap_on_cost(bench: Bench) -> None:
+    bench.lane_setting("max_cost_usd = 0.003")
+    bench.enqueue("a", "claude")
+    bench.enqueue("b", "claude")
+    assert bench.run(busy).bad
+    result = bench.result("a")
+    assert result["error"].startswith("budget: max_cost_usd is reached: claude: ")
+    assert 0.003 <= result["usage"]["cost_usd"] < 0.006
+    # Its own sum is left empty then; that over its models is not.
+    assert result["usage"]["input_tokens"] >= 2 * USAGE[0]
+    assert bench.box.ids("pending") == ["b"]

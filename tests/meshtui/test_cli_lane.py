@@ -331,6 +331,18 @@ class TestLogs:
         assert (value["state"], value["exit_code"]) == ("ended", 0)
         assert Path(value["stdout"]).read_bytes().endswith("é".encode())
 
+    def test_of_the_last_run_while_it_waits_for_the_next(self, cli: Cli) -> None:
+        enqueue(cli, "a")
+        work(cli, command="echo first")
+        for said in ("again", "once more"):
+            assert cli("requeue", "a").code == 0
+            before = cli("logs", "a").out
+            work(cli, command=f"echo {said}")
+            assert cli("logs", "a").out == f"{said}\n"
+            assert before != f"{said}\n"
+        assert cli("requeue", "a").code == 0
+        assert cli("logs", "a").out == "once more\n"
+
     def test_nothing_to_show(self, cli: Cli) -> None:
         enqueue(cli, "a")
         said = cli("logs", "a")

@@ -78,3 +78,31 @@ def claude_limited(
 ) -> dict[str, Any]:
     """Claude at its usage limit."""
     return claude_says(text, is_error=True, api_error_status=429, code=1, **fields)
+
+
+def claude_at_work(
+    *messages: tuple[int, int, str],
+    then: str = "sleep 300",
+    session: str = "1" * 8 + "-1111-4111-8111-111111111111",
+) -> dict[str, Any]:
+    """Claude in the middle: messages of so many tokens taken and given, with a text; then a shell command."""
+    lines: list[dict[str, Any]] = [{"type": "system", "subtype": "init", "session_id": session}]
+    for number, (taken, given, text) in enumerate(messages):
+        message = {
+            "id": f"msg_{number}",
+            "content": [{"type": "text", "text": text}],
+            "usage": {"input_tokens": taken, "output_tokens": given},
+        }
+        lines.append({"type": "assistant", "message": message, "session_id": session})
+    return {"lines": lines, "after": then}
+
+
+def codex_at_work(text: str, *, then: str = "sleep 300") -> dict[str, Any]:
+    """Codex in the middle of a turn: it has said ``text``."""
+    item = {"id": "item_0", "type": "agent_message", "text": text}
+    lines = [
+        {"type": "thread.started", "thread_id": "t-1"},
+        {"type": "turn.started"},
+        {"type": "item.completed", "item": item},
+    ]
+    return {"lines": lines, "after": then}

@@ -12,6 +12,7 @@ from meshtui.core.errors import MeshtuiError
 from meshtui.core.lane.receipts import (
     AnswerReceipt,
     EnqueueReceipt,
+    ExtendReceipt,
     InterruptReceipt,
     KillReceipt,
     PauseReceipt,
@@ -97,6 +98,14 @@ class FakeOperations:
     def resume(self) -> PauseReceipt:
         self._did("resume")
         return PauseReceipt(False)
+
+    def extend(self, envelope_id: str, seconds: float) -> ExtendReceipt:
+        self._did("extend", envelope_id, seconds)
+        return ExtendReceipt(envelope_id, "2026-01-02T03:04:05.000Z")
+
+    def message(self, envelope_id: str, text: str) -> EnqueueReceipt:
+        self._did("message", envelope_id, text)
+        return EnqueueReceipt("lane", "message-1", 1, 4, "2026-01-02T03:04:05.000Z")
 
     def quarantine_repair(self, name: str) -> QuarantineReceipt:
         self._did("repair", name)

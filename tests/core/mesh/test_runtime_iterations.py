@@ -342,8 +342,8 @@ class _Counting:
 @pytest.mark.parametrize(
     ("budget", "blocker"),
     [
-        ({"max_tokens_estimate": 1500}, "budget: 2000 of 1500 tokens are used"),
-        ({"max_cost_usd": 0.15}, "budget: $0.20 of $0.15 are used"),
+        ({"max_tokens_estimate": 1500}, "budget: 2000 of 1500 tokens are used (max_tokens_estimate)"),
+        ({"max_cost_usd": 0.15}, "budget: $0.20 of $0.15 are used (max_cost_usd)"),
     ],
 )
 def test_tokens_and_cost_are_enforced_where_reported(

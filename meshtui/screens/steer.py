@@ -1,0 +1,142 @@
+"""Steering what runs: more time for it, an instruction for its session."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from textual import on
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Horizontal, VerticalScroll
+from textual.content import Content
+from textual.screen import ModalScreen
+from textual.widgets import Button, Input, Static
+
+from meshtui.core.view import Row
+from meshtui.screens.confirm import choice
+from meshtui.text import clean, moment
+from meshtui.theme import MODALS
+
+MINUTES = (10, 30, 60)
+"""What is offered beside a number of one's own."""
+MOST_MINUTES = 10 * 365 * 24 * 60
+
+
+class ExtendForm(ModalScreen[float]):
+    """Dismisses with seconds, ``None`` to leave the deadline as it is."""
+
+    CSS_PATH = MODALS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Leave it", show=False, id="extend.leave"),
+    ]
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(classes="-ask")
+        self.row = row
+
+    def compose(self) -> ComposeResult:
+        with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
+            dialog.border_title = Content(f"More time for {clean(self.row.title)}")
+            dialog.border_subtitle = Content("esc leaves it")
+            due = self.row.deadline_at
+            text = (
+                f"Its deadline is {moment(due)}." if due is not None else "It has no deadline that is known."
+            )
+            yield Static(Content(f"{text} A retry will get the longer time, too."), classes="text")
+            with Horizontal(classes="field"):
+                yield Static("minutes", classes="label")
+                yield Input(str(MINUTES[1]), id="minutes", compact=True)
+                yield Static("", id="minutes-error", classes="error")
+            with Horizontal(classes="buttons"):
+                yield choice("Leave it", "esc", "leave")
+                for minutes in MINUTES:
+                    yield Button(f"+{minutes}", id=f"add-{minutes}", compact=True)
+
+    def on_mount(self) -> None:
+        field = self.query_one("#minutes", Input)
+        field.cursor_blink = not getattr(self.app, "still", False)
+        field.focus()
+
+    def _seconds(self) -> float | None:
+        try:
+            minutes = float(self.query_one("#minutes", Input).value.strip())
+        except ValueError:
+            return None
+        return minutes * 60 if 0 < minutes < MOST_MINUTES else None
+
+    @on(Input.Changed)
+    def _typed(self) -> None:
+        wrong = "" if self._seconds() is not None else "a number of minutes"
+        self.query_one("#minutes-error", Static).update(Content(wrong))
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        seconds = self._seconds()
+        if seconds is not None:
+            self.dismiss(seconds)
+
+    @on(Button.Pressed)
+    def _pressed(self, message: Button.Pressed) -> None:
+        name = message.button.id or ""
+        self.dismiss(float(name.removeprefix("add-")) * 60 if name.startswith("add-") else None)
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
+
+
+class MessageForm(ModalScreen[str]):
+    """Dismisses with the instruction, ``None`` to send nothing."""
+
+    CSS_PATH = MODALS
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "leave", "Send nothing", show=False, id="message.leave"),
+    ]
+
+    def __init__(self, row: Row) -> None:
+        super().__init__(classes="-ask")
+        self.row = row
+
+    def compose(self) -> ComposeResult:
+        row = self.row
+        with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
+            dialog.border_title = Content(f"Message to {clean(row.story_id or row.title)}")
+            dialog.border_subtitle = Content("esc sends nothing")
+            when = "when it ends" if row.section == "active" else "ahead of the queue"
+            whose = f"story {clean(row.story_id)}" if row.story_id else "phases without a story"
+            yield Static(
+                Content(f"It goes to the session of {whose} as its next phase, {when}."), classes="text"
+            )
+            with Horizontal(classes="field"):
+                yield Static("message", classes="label")
+                yield Input(placeholder="what it is to do", id="message", compact=True)
+                yield Static("", id="message-error", classes="error")
+            with Horizontal(classes="buttons"):
+                yield choice("Leave it", "esc", "leave")
+                yield choice("Send", "enter", "send")
+
+    def on_mount(self) -> None:
+        field = self.query_one("#message", Input)
+        field.cursor_blink = not getattr(self.app, "still", False)
+        field.focus()
+
+    @on(Input.Submitted)
+    def _submitted(self) -> None:
+        self._send()
+
+    @on(Button.Pressed)
+    def _pressed(self, message: Button.Pressed) -> None:
+        if message.button.id == "send":
+            self._send()
+        else:
+            self.dismiss(None)
+
+    def _send(self) -> None:
+        text = self.query_one("#message", Input).value.strip()
+        if text:
+            self.dismiss(text)
+            return
+        self.query_one("#message-error", Static).update(Content("say what"))
+        self.query_one("#message", Input).focus()
+
+    def action_leave(self) -> None:
+        self.dismiss(None)
