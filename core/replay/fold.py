@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from meshtui.core.clock import from_iso
 from meshtui.core.engines.base import Usage
+from meshtui.core.lane.doing import doing_in
 from meshtui.core.models.names import RECOVERED, RETRY, RecordName, at_head, folded, safe_id, safe_of
 from meshtui.core.replay.missions import MissionFold
 from meshtui.core.view import Event, Held, Row, Section
@@ -121,7 +122,7 @@ class LaneFold:
                 if keys.pop(key, 0) is None:
                     break
         self.places[place][key] = None
-        self.rows[key] = row
+        self.rows[key] = replace(row, doing=()) if row.doing and place != "active" else row
 
     def _drop(self, key: str) -> None:
         if self.rows.pop(key, None) is not None:
@@ -352,6 +353,12 @@ class LaneFold:
             ),
         )
 
+    def activity(self, event: Event) -> None:
+        key = folded(safe_id(event.subject))
+        row = self.rows.get(key)
+        if row is not None and key in self.places["active"]:
+            self.rows[key] = replace(row, doing=(doing_in(event),))
+
     def extended(self, event: Event) -> None:
         key, row, place = self._row(event)
         deadline, seconds = from_iso(event.data.get("deadline_at")), event.data.get("seconds")
@@ -475,6 +482,7 @@ _STEPS: dict[str, Step] = {
     "phase_parked": LaneFold.was_parked,
     "phase_answered": LaneFold.answered,
     "deadline_extended": LaneFold.extended,
+    "phase_activity": LaneFold.activity,
     "record_quarantined": LaneFold.quarantined,
     "quarantine_dropped": LaneFold.quarantine_dropped,
     "runner_started": LaneFold.runner_started,

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from meshtui.core.clock import from_iso
+from meshtui.core.lane.doing import doing_in
 from meshtui.core.mesh.runlog import ENDINGS, PHASES
 from meshtui.core.mesh.view import LoopRow, MissionView
-from meshtui.core.view import Event, RunnerView
+from meshtui.core.view import Event, Held, RunnerView, Spent
 
 KEPT = ("completed", "handoff")
 """What a loop that is resumed stays; everything else is queued again."""
@@ -64,7 +66,7 @@ class MissionFold:
                 for key, row in self.loops.items():
                     if row.status == "running":
                         self.loops[key] = replace(
-                            row, status="queued", active_workers=(), updated_at=event.at
+                            row, status="queued", active_workers=(), calls=(), doing=(), updated_at=event.at
                         )
 
     def _graph(self, data: Mapping[str, Any]) -> None:
@@ -83,18 +85,16 @@ class MissionFold:
     def _loop(self, name: str, event: Event) -> None:
         data, at = event.data, event.at
         row = self.loops.get(event.subject) or LoopRow(self.mission_id, event.subject)
-        if name == "worker_started":
-            workers = {*row.active_workers, _text(data.get("worker")) or "worker"}
-            self.loops[event.subject] = replace(row, active_workers=tuple(sorted(workers)))
-            return
-        if name == "worker_ended":
-            gone = _text(data.get("worker")) or "worker"
-            left = tuple(worker for worker in row.active_workers if worker != gone)
-            self.loops[event.subject] = replace(row, active_workers=left)
+        if name.startswith("worker_"):
+            self.loops[event.subject] = _with_worker(row, event)
             return
         if name == "budget_warning":
             used = {key: data[key] for key in ("tokens", "cost_usd") if data.get(key) is not None}
-            self.loops[event.subject] = replace(row, budget_used={**row.budget_used, **used})
+            cap, most = _text(data.get("cap")), data.get("max")
+            spent = row.spent
+            if cap and isinstance(most, (int, float)) and isinstance(data.get("used"), (int, float)):
+                spent = Spent(cap, float(data["used"]), float(most))
+            self.loops[event.subject] = replace(row, budget_used={**row.budget_used, **used}, spent=spent)
             return
         if not name.startswith("loop_") or name == "loop_kill_requested":
             return
@@ -208,6 +208,26 @@ def _compact(node: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+def _with_worker(row: LoopRow, event: Event) -> LoopRow:
+    """The loop after something was told of one of its workers."""
+    data = event.data
+    worker = _text(data.get("worker")) or "worker"
+    calls = {slot: call for slot, call in row.calls if slot != worker}
+    doing = tuple(one for one in row.doing if one.worker != worker)
+    held = tuple(one for one in row.held if one.envelope_id != worker)
+    if event.event == "worker_activity":
+        return replace(row, doing=(*doing, doing_in(event)))
+    if event.event == "worker_held":
+        since = next((one.since for one in row.held if one.envelope_id == worker), None)
+        until, known = from_iso(data.get("until")), data.get("reset_known") is True
+        engine, text = _text(data.get("engine")) or "", _text(data.get("error")) or ""
+        held = (*held, Held(worker, engine, until, since or event.at, known=known, text=text))
+    elif event.event == "worker_started":
+        calls[worker] = _text(data.get("call")) or ""
+    alive = tuple(sorted(calls.items()))
+    return replace(row, calls=alive, active_workers=tuple(slot for slot, _ in alive), doing=doing, held=held)
+
+
 def _progress(row: LoopRow, data: Mapping[str, Any]) -> dict[str, Any]:
     """What an event tells of how far a loop is."""
     more: dict[str, Any] = {}
@@ -238,13 +258,23 @@ def _ending(status: str, row: LoopRow, data: Mapping[str, Any], at: int) -> dict
         "blockers": blockers,
         "handoff_reason": message if status == "handoff" else None,
         "active_workers": (),
+        "calls": (),
+        "doing": (),
+        "held": (),
+        "spent": None,
     }
 
 
 def _renewed(row: LoopRow, at: int) -> LoopRow:
     """A loop that a new run has queued."""
     ended = row.ended_at is not None or row.status in ("blocked", "failed", "cancelled")
-    fresh: dict[str, Any] = {"status": "queued", "blockers": (), "updated_at": at, "active_workers": ()}
+    fresh: dict[str, Any] = {
+        "status": "queued",
+        "blockers": (),
+        "updated_at": at,
+        "active_workers": (),
+        "calls": (),
+    }
     if ended:
         fresh.update(phase="triage", iteration=0)
     return replace(row, **fresh)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from meshtui.core.clock import from_iso, iso
+from meshtui.core.engines.base import Usage
 from meshtui.core.lane.attention import MOST_FAILED, span
 from meshtui.core.mesh.view import MissionView, mission_attention
 from meshtui.core.replay.fold import LaneFold, Place
@@ -67,6 +68,8 @@ def lane_view(
         held=state.held if state.held is not None and _waits(state) else None,
         spent=spent_of(state),
         warnings=warnings,
+        tokens=state.used.tokens if state.used != Usage() else None,
+        cost_usd=state.used.cost_usd,
         journal=tuple(journal),
         missions=missions,
     )
