@@ -309,11 +309,37 @@ COMMANDS: tuple[Command, ...] = (
 )  # fmt: skip
 
 REPLAY: tuple[Command, ...] = (
-    Command("play", "space", "play/pause", "Play the recording, or pause it", scope="replay", group="Replay"),
-    Command("replay_step(1)", "full_stop", "step", "The next event, paused", scope="replay", group="Replay"),
-    Command("replay_step(-1)", "comma", "step back", "The event before", scope="replay", group="Replay"),
-    Command("replay_speed(1)", "greater_than_sign", "faster", "Play faster", scope="replay", group="Replay"),
-    Command("replay_speed(-1)", "less_than_sign", "slower", "Play slower", scope="replay", group="Replay"),
+    Command(
+        "play",
+        "space",
+        "play/pause",
+        "Play the recording, or pause it",
+        scope="replay",
+        group="Replay",
+        bar=-6,
+    ),
+    Command(
+        "replay_step(1)",
+        "full_stop",
+        "step",
+        "The next event, paused",
+        scope="replay",
+        group="Replay",
+        bar=-5,
+    ),
+    Command("replay_step(-1)", "comma", "back", "The event before", scope="replay", group="Replay", bar=-4),
+    Command(
+        "replay_speed(1)",
+        "greater_than_sign",
+        "faster",
+        "Play faster",
+        scope="replay",
+        group="Replay",
+        bar=-3,
+    ),
+    Command(
+        "replay_speed(-1)", "less_than_sign", "slower", "Play slower", scope="replay", group="Replay", bar=1
+    ),
     Command(
         "replay_scrub(1)",
         "right",
@@ -321,12 +347,21 @@ REPLAY: tuple[Command, ...] = (
         "A fiftieth of the recording forward",
         scope="replay",
         group="Replay",
+        bar=-2,
     ),
     Command(
-        "replay_scrub(-1)", "left", "back", "A fiftieth of the recording back", scope="replay", group="Replay"
+        "replay_scrub(-1)",
+        "left",
+        "rewind",
+        "A fiftieth of the recording back",
+        scope="replay",
+        group="Replay",
+        bar=-1,
     ),
-    Command("replay_home", "home", "start", "To the start of the recording", scope="replay", group="Replay"),
-    Command("replay_end", "end", "end", "To its end", scope="replay", group="Replay"),
+    Command(
+        "replay_home", "home", "start", "To the start of the recording", scope="replay", group="Replay", bar=2
+    ),
+    Command("replay_end", "end", "end", "To its end", scope="replay", group="Replay", bar=3),
 )
 """Only where a recording is played."""
 

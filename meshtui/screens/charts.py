@@ -15,7 +15,7 @@ from meshtui.widgets.charts import (
     budget_block,
     depth_block,
     durations_block,
-    loops_block,
+    loop_blocks,
     place,
     signs_block,
     throughput_block,
@@ -57,16 +57,15 @@ class Charts(Seeing):
         name = clean(
             mission.mission_id if mission is not None else self.view.lane_id or self.view.run_dir.name
         )
-        title = f"Charts · {name}"
+        title = f"Charts · {name}" if mission is None else f"Budgets · {name}"
         if history is None and mission is None:
             return Page(title, ((("  Reading the journal…", "muted"),),))
         history = history or History()
         columns = width >= TWO_COLUMNS
         part = (width - 3) // 2 if columns else width
         if mission is not None:
-            return Page(
-                title, tuple(place([loops_block(mission, history, now, width)], width, columns=False))
-            )
+            loops = loop_blocks(mission, history, now, part)
+            return Page(title, tuple(place(loops, width, columns=columns and len(loops) > 1)))
         rows = 3 if height < 30 else 6 if height < 44 else 10
         blocks = [
             depth_block(history, now, part, rows),

@@ -22,8 +22,10 @@ from meshtui.widgets.prose import bar
 from meshtui.widgets.timeline import STEPS_S
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
-INDENT = 2
 WARN_AT, BAD_AT = 0.8, 1.0
+LONGEST_BAR = 40
+FIGURES = 22
+"""Cells for what is used and how much may be."""
 BUCKETS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 604_800)
 
 
@@ -34,6 +36,8 @@ class Block:
     title: str
     lines: tuple[Line, ...]
     note: str = ""
+    look: str = "muted"
+    """The look of the note."""
 
 
 def place(blocks: Sequence[Block], width: int, *, columns: bool) -> list[Line]:
@@ -61,7 +65,7 @@ def place(blocks: Sequence[Block], width: int, *, columns: bool) -> list[Line]:
 def _titled(block: Block, width: int) -> list[Line]:
     title: list[Span] = [(block.title, "strong")]
     if block.note:
-        title.append((f"  {block.note}", "muted"))
+        title.append((f"  {block.note}", block.look))
     return [crop(title, width), *(crop(line, width) for line in block.lines)]
 
 
@@ -261,17 +265,19 @@ def _share(name: str, used: float, cap: float | None, width: int, *, money: bool
     shown = _amount(used, money)
     if cap is None or cap <= 0:
         return [((f"  {name:<8}", "muted"), (shown, "strong"), ("  no cap", "muted"))]
-    share = used / cap
+    return [_bar_of(name, used / cap, f"{shown} of {_amount(cap, money)}", width)]
+
+
+def _bar_of(name: str, share: float, said: str, width: int) -> Line:
+    """A share of a cap as a bar, and in words; the bars below each other are of one length."""
     look = "bad" if share >= BAD_AT else "warn" if share >= WARN_AT else "ok"
-    said = f"{shown} of {_amount(cap, money)}  {share:.0%}"
-    cells = max(6, width - 10 - len(said) - 3)
-    return [
-        (
-            (f"  {name:<8}", "muted"),
-            *bar(min(1.0, share), cells, look),
-            (f"  {said}", "strong" if share >= WARN_AT else "text"),
-        )
-    ]
+    cells = max(6, min(LONGEST_BAR, width - 10 - FIGURES - 6))
+    return (
+        (f"  {name:<8}", "muted"),
+        *bar(min(1.0, share), cells, look),
+        (f" {share:>5.0%}", "strong" if share >= WARN_AT else "text"),
+        (f"  {said}", "text"),
+    )
 
 
 def _amount(value: float, money: bool) -> str:
@@ -319,48 +325,42 @@ def _pace(value: float) -> str:
     return number(round(value)) if value >= 10 else f"{value:.1f}"
 
 
-def loops_block(mission: MissionView, history: History, now: int, width: int) -> Block:
-    """What each loop used of its own budget, the one nearest to its end first."""
-    title = f"Budgets of {clean(mission.mission_id)}"
-    lines: list[Line] = []
+def loop_blocks(mission: MissionView, history: History, now: int, width: int) -> list[Block]:
+    """What each loop used of its own budget, the running ones and the fullest first."""
     rows = [row for row in mission.loops if row.started_at is not None or row.budget_used]
-    for row in sorted(rows, key=lambda row: (row.status != "running", -_nearest(row, now))):
-        mark = loop_mark(row)
-        lines.append(
-            (
-                (f"  {mark.glyph} {clean(mark.word)} ", mark.look),
-                (cut_middle(clean(row.loop_id), 32), "strong"),
-            )
-        )
-        used, most = row.budget_used, row.budget_max
-        wall = _wall(row, now)
-        running = row.status == "running"
-        for name, key, cap, value in (
-            ("tokens", "tokens", most.get("max_tokens_estimate"), used.get("tokens")),
-            ("cost", "cost_usd", most.get("max_cost_usd"), used.get("cost_usd")),
-        ):
-            if not isinstance(value, (int, float)):
-                continue
-            money, limit = key == "cost_usd", float(cap) if isinstance(cap, (int, float)) else None
-            lines += _indented(_share(name, float(value), limit, width - 2, money=money))
-            points = _points(history.loops.get(row.key, ()), key)
-            if running and limit:
-                lines += _indented(_burn(points, limit, now, True, width - 2, money=money))
-        limit_ms = most.get("max_wall_ms")
-        if isinstance(limit_ms, int) and limit_ms > 0:
-            lines += _indented([_time_share("time", wall, limit_ms, width - 2)])
-            if running:
-                lines.append(_time_left(limit_ms - wall, now))
-        calls, most_calls = used.get("model_calls"), most.get("max_model_calls")
-        if isinstance(calls, int) and isinstance(most_calls, int):
-            lines += _indented(_share("calls", calls, most_calls, width - 2))
-    if not lines:
-        lines.append((("  no loop has used anything yet", "muted"),))
-    return Block(title, tuple(lines), "" if not rows else "the running ones and the fullest first")
+    if not rows:
+        return [Block("Budgets", ((("  no loop has used anything yet", "muted"),),))]
+    rows.sort(key=lambda row: (row.status != "running", -_nearest(row, now)))
+    return [_loop_block(row, history, now, width) for row in rows]
 
 
-def _indented(lines: Sequence[Line]) -> list[Line]:
-    return [((" " * INDENT, "text"), *line) for line in lines]
+def _loop_block(row: LoopRow, history: History, now: int, width: int) -> Block:
+    mark = loop_mark(row)
+    lines: list[Line] = []
+    used, most = row.budget_used, row.budget_max
+    wall, running = _wall(row, now), row.status == "running"
+    for name, key, cap, value in (
+        ("tokens", "tokens", most.get("max_tokens_estimate"), used.get("tokens")),
+        ("cost", "cost_usd", most.get("max_cost_usd"), used.get("cost_usd")),
+    ):
+        if not isinstance(value, (int, float)):
+            continue
+        money, limit = key == "cost_usd", float(cap) if isinstance(cap, (int, float)) else None
+        lines += _share(name, float(value), limit, width, money=money)
+        points = _points(history.loops.get(row.key, ()), key)
+        if running and limit:
+            lines += _burn(points, limit, now, True, width, money=money)
+    limit_ms = most.get("max_wall_ms")
+    if isinstance(limit_ms, int) and limit_ms > 0:
+        lines.append(_bar_of("time", wall / limit_ms, f"{stopwatch(wall)} of {stopwatch(limit_ms)}", width))
+        if running:
+            lines.append(_time_left(limit_ms - wall, now))
+    calls, most_calls = used.get("model_calls"), most.get("max_model_calls")
+    if isinstance(calls, int) and isinstance(most_calls, int):
+        lines += _share("calls", calls, most_calls, width)
+    return Block(
+        cut_middle(clean(row.loop_id), 32), tuple(lines), f"{mark.glyph} {clean(mark.word)}", mark.look
+    )
 
 
 def _wall(row: LoopRow, now: int) -> int:
@@ -386,23 +386,11 @@ def _nearest(row: LoopRow, now: int) -> float:
     return max(shares)
 
 
-def _time_share(name: str, used: int, most: int, width: int) -> Line:
-    share = used / most
-    look = "bad" if share >= BAD_AT else "warn" if share >= WARN_AT else "ok"
-    said = f"{stopwatch(used)} of {stopwatch(most)}  {share:.0%}"
-    cells = max(6, width - 10 - len(said) - 3)
-    return (
-        (f"  {name:<8}", "muted"),
-        *bar(min(1.0, share), cells, look),
-        (f"  {said}", "strong" if share >= WARN_AT else "text"),
-    )
-
-
 def _time_left(left: int, now: int) -> Line:
     if left <= 0:
-        return (("    ", "text"), ("its time is used up", "warn"))
+        return (("  ", "text"), ("its time is used up", "warn"))
     return (
-        ("    its time ends ", "muted"),
+        ("  its time ends ", "muted"),
         (f"in {duration(left)}, at {time_of_day(now + left)[:5]}", "text"),
     )
 

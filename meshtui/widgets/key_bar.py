@@ -8,7 +8,7 @@ from rich.cells import cell_len
 from textual import events
 from textual.content import Content
 
-from meshtui.commands import BY_ACTION, COMMANDS, Command, Situation
+from meshtui.commands import BY_ACTION, COMMANDS, REPLAY, Command, Situation
 from meshtui.keymap import display, normal
 from meshtui.widgets.paint import Line, Painted, Span, keys_of
 
@@ -31,7 +31,7 @@ class KeyBar(Painted):
         side = self.situation.side
         offered = [
             command
-            for command in COMMANDS
+            for command in ((*REPLAY, *COMMANDS) if self.situation.replay else COMMANDS)
             if command.bar is not None
             and command.side in (None, side)
             and (side == "queue" or command.group != "Lane")
@@ -70,4 +70,5 @@ class KeyBar(Painted):
     async def on_click(self, event: events.Click) -> None:
         command = self._command_at(event)
         if command is not None:
-            await self.screen.run_action(command.action)
+            place = "app." if command.scope == "replay" else ""
+            await self.screen.run_action(place + command.action)

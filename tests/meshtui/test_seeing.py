@@ -16,7 +16,7 @@ from meshtui.screens.charts import Charts
 from meshtui.screens.graph import Graph
 from meshtui.screens.lane import LaneScreen
 from meshtui.screens.timeline import Timeline
-from meshtui.widgets.charts import budget_block, loops_block, place
+from meshtui.widgets.charts import budget_block, loop_blocks, place
 from meshtui.widgets.graph import draw, graph_of
 from meshtui.widgets.sheet import Sheet
 from tests.support.engine import FakeEngine
@@ -146,7 +146,7 @@ async def test_charts_of_a_lane(tmp_path: Path) -> None:
         shown = sheet(it)
         assert "5 now, 16 at most" in shown
         assert "at this rate the cap is reached in" in shown
-        assert "61,760 of 100,000  62%" in shown
+        assert "62%  61,760 of 100,000" in shown
         assert "9 ended, 1 failed, 6 to go" in shown
         assert "median" in shown
         assert "at this rate the queue is empty in" in shown
@@ -157,7 +157,7 @@ async def test_charts_of_a_lane(tmp_path: Path) -> None:
         assert "idle for the 9 s it is watched" in sheet(it)
         assert "12.3 s used" in sheet(it)
         await it.press("j", "k", "tab")
-        assert "Budgets of m9" in sheet(it)
+        assert "Budgets · m9" in it.text()
         assert "its time" in sheet(it)
         await it.press("c")
         assert isinstance(it.app.screen, LaneScreen)
@@ -199,8 +199,8 @@ def test_forecasts() -> None:
 
 def test_the_budgets_of_loops() -> None:
     full = replace(API, budget_used={**API.budget_used, "tokens": 100_000})
-    said = text_of(loops_block(mission(full), recording().history, NOW, 100))
-    assert "100,000 of 120,000  83%" in said
+    said = "".join(text_of(one) for one in loop_blocks(mission(full), recording().history, NOW, 100))
+    assert "83%  100,000 of 120,000" in said
     assert "its time ends in" in said
     assert "3 of 8" in said
 
@@ -284,4 +284,4 @@ async def test_charts_are_opened_from_the_loops_too() -> None:
     async with console(only(mission())) as it:
         await it.press("c")
         assert isinstance(it.app.screen, Charts)
-        await it.until(lambda: "Budgets of m7" in sheet(it))
+        await it.until_shown("Budgets · m7")

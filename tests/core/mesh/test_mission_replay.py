@@ -27,14 +27,20 @@ def both(bench: Bench) -> tuple[MissionView, MissionView]:
 def agree(shown: MissionView, replayed: MissionView) -> None:
     assert [row.loop_id for row in replayed.loops] == [row.loop_id for row in shown.loops]
     for mine, row in zip(replayed.loops, shown.loops, strict=True):
-        assert (mine.status, mine.phase, mine.iteration) == (row.status, row.phase, row.iteration), row.loop_id
+        assert (mine.status, mine.phase, mine.iteration) == (row.status, row.phase, row.iteration), (
+            row.loop_id
+        )
         assert (mine.dependencies, mine.title, mine.risk, mine.level) == (
             row.dependencies,
             row.title,
             row.risk,
             row.level,
         )
-        assert (mine.makers, mine.checkers, mine.max_iterations) == (row.makers, row.checkers, row.max_iterations)
+        assert (mine.makers, mine.checkers, mine.max_iterations) == (
+            row.makers,
+            row.checkers,
+            row.max_iterations,
+        )
         assert set(mine.gates_passed) == set(row.gates_passed), row.loop_id
         assert set(mine.gates_failed) == set(row.gates_failed)
         assert mine.active_workers == row.active_workers == ()
@@ -46,9 +52,7 @@ def agree(shown: MissionView, replayed: MissionView) -> None:
 def test_a_mission_that_is_done(bench: Bench) -> None:
     bench.commands("echo x >> $MESHTUI_LOOP_ID.txt")
     bench.gate("there", "true")
-    bench.plan(
-        node("loop-a", "loop-a.txt"), node("loop-b", "loop-b.txt", after=["loop-a"]), gates=["there"]
-    )
+    bench.plan(node("loop-a", "loop-a.txt"), node("loop-b", "loop-b.txt", after=["loop-a"]), gates=["there"])
     assert bench.run().state == "done"
     shown, replayed = both(bench)
     agree(shown, replayed)
