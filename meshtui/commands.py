@@ -327,7 +327,7 @@ REPLAY: tuple[Command, ...] = (
         group="Replay",
         bar=-5,
     ),
-    Command("replay_step(-1)", "comma", "back", "The event before", scope="replay", group="Replay", bar=-4),
+    Command("replay_step(-1)", "comma", "back", "The event before", scope="replay", group="Replay", bar=7),
     Command(
         "replay_speed(1)",
         "greater_than_sign",
@@ -338,7 +338,7 @@ REPLAY: tuple[Command, ...] = (
         bar=-3,
     ),
     Command(
-        "replay_speed(-1)", "less_than_sign", "slower", "Play slower", scope="replay", group="Replay", bar=1
+        "replay_speed(-1)", "less_than_sign", "slower", "Play slower", scope="replay", group="Replay", bar=10
     ),
     Command(
         "replay_scrub(1)",
@@ -347,7 +347,7 @@ REPLAY: tuple[Command, ...] = (
         "A fiftieth of the recording forward",
         scope="replay",
         group="Replay",
-        bar=-2,
+        bar=6,
     ),
     Command(
         "replay_scrub(-1)",
@@ -356,12 +356,18 @@ REPLAY: tuple[Command, ...] = (
         "A fiftieth of the recording back",
         scope="replay",
         group="Replay",
-        bar=-1,
+        bar=7,
     ),
     Command(
-        "replay_home", "home", "start", "To the start of the recording", scope="replay", group="Replay", bar=2
+        "replay_home",
+        "home",
+        "start",
+        "To the start of the recording",
+        scope="replay",
+        group="Replay",
+        bar=14,
     ),
-    Command("replay_end", "end", "end", "To its end", scope="replay", group="Replay", bar=3),
+    Command("replay_end", "end", "end", "To its end", scope="replay", group="Replay", bar=14),
 )
 """Only where a recording is played."""
 

@@ -64,7 +64,7 @@ class ReplayBar(Painted):
         player = self.player
         coming = player.recording.next_after(player.index)
         if coming is None:
-            return [("  the end: space plays it again", "muted")]
+            return [("  the end: space plays it again" if width >= 110 else "  the end", "muted")]
         wait = player.recording.times[player.index] - player.at
         name = cut_middle(clean(coming.subject), 20)
         lull = f" (skipped {duration(player.skipped_ms)})" if player.skipped_ms >= 1000 else ""
