@@ -37,7 +37,7 @@ class Player:
         self.recording = recording
         self.index = len(recording)
         self.at = recording.end
-        self.speed = 10
+        self.speed = _speed_for(recording.end - recording.start)
         self.playing = False
         self.skipped_ms = 0
         """How much of a time without events was passed over last."""
@@ -124,6 +124,11 @@ class Player:
     def history(self) -> History:
         """The bars and figures of that time."""
         return self.recording.history_at(self.index)
+
+
+def _speed_for(span_ms: int) -> int:
+    """A speed at which a recording takes about a minute."""
+    return max((speed for speed in SPEEDS if speed * 60_000 <= span_ms), default=1)
 
 
 def moment_of(text: str, recording: Recording) -> int:

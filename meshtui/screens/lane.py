@@ -149,6 +149,8 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
         view = self.view
         if view is None:
             return "Reading the run directory…"
+        if self.replayed:
+            return None if view.rows(self.section) else "Nothing stood here at that time."
         if not view.exists:
             return "No lane here yet. e enqueues its first envelope, n plans a mission."
         if not view.complete and not view.rows(self.section):

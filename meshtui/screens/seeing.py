@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -20,6 +21,8 @@ from meshtui.widgets.paint import LOOK_CLASSES, Line, Span, crop, width_of
 from meshtui.widgets.sheet import Pinned, Sheet
 
 HISTORY_SECONDS = 1.0
+LEAST_SECONDS = 0.2
+"""How soon a live view is drawn again at the earliest."""
 LEAST_WIDTH = 20
 
 
@@ -61,6 +64,7 @@ class Seeing(ModalScreen[str | None]):
         self.signs: Signs | None = None
         self.source = source
         """The mission that is shown, ``None`` for the lane."""
+        self._filled_at = 0.0
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -seeing"):
@@ -86,8 +90,11 @@ class Seeing(ModalScreen[str | None]):
     def show_view(self, view: LaneView) -> None:
         """Go on with the newest view."""
         self.view = view
-        self.ask()
-        self.fill()
+        if self.replayed:
+            self.ask()
+        # A lane in a hurry changes hundreds of times a second: the next tick shows what is left out here.
+        if self.replayed or monotonic() - self._filled_at >= LEAST_SECONDS:
+            self.fill()
 
     def show_history(self, history: History) -> None:
         """Go on with what the journal tells now."""
@@ -102,6 +109,8 @@ class Seeing(ModalScreen[str | None]):
 
     def tick(self) -> None:
         """Let times go on."""
+        if not self.replayed:
+            self.ask()
         self.fill()
 
     def on_resize(self) -> None:
@@ -127,6 +136,7 @@ class Seeing(ModalScreen[str | None]):
         """Draw what there is now."""
         if not self.is_mounted or not self.query(Sheet):
             return
+        self._filled_at = monotonic()
         width, height = self.room()
         page = self.page(width, height)
         self.query_one(".dialog").border_title = Content(page.title)

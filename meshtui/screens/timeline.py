@@ -11,12 +11,13 @@ from meshtui.core.history import History
 from meshtui.core.mesh.view import MissionView
 from meshtui.core.view import LaneView
 from meshtui.screens.seeing import Page, Seeing
-from meshtui.text import clean, stopwatch, time_of_day
+from meshtui.text import clean, time_of_day
 from meshtui.widgets.paint import Line, now_of
 from meshtui.widgets.timeline import (
     Row,
     Window,
     axis,
+    clock,
     columns,
     facts,
     lane_rows,
@@ -123,7 +124,7 @@ class Timeline(Seeing):
         seen = (
             f" · {time_of_day(window.start)} – {time_of_day(window.end)}" if self.window is not None else ""
         )
-        title = f"Timeline · {name} · {stopwatch(full.span)}{seen}"
+        title = f"Timeline · {name} · {clock(full.span)}{seen}"
         return Page(title, body, (axis(window, parts),), tuple(foot), (at, at))
 
     def _nothing(self) -> str:

@@ -26,7 +26,26 @@ WARN_AT, BAD_AT = 0.8, 1.0
 LONGEST_BAR = 40
 FIGURES = 22
 """Cells for what is used and how much may be."""
-BUCKETS_S = (60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400, 604_800)
+BUCKETS_S = (
+    1,
+    2,
+    5,
+    10,
+    30,
+    60,
+    120,
+    300,
+    600,
+    900,
+    1800,
+    3600,
+    7200,
+    14_400,
+    21_600,
+    43_200,
+    86_400,
+    604_800,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,7 +262,7 @@ def budget_block(history: History, view: LaneView, now: int, width: int) -> Bloc
             title,
             (
                 (("  no engine reported tokens or cost so far,", "muted"),),
-                (("  and [lane] max_tokens_estimate and max_cost_usd are not set", "muted"),),
+                (("  and the lane has no cap", "muted"),),
             ),
         )
     working = view.runner.alive and bool(view.active or view.pending)
@@ -473,8 +492,8 @@ def _deadline_line(row: Row, now: int) -> Line:
 def _stalls(row: Row, idle: float | None, seen: Sequence[int], now: int, width: int, *, told: bool) -> Line:
     """Which of them would stall it, and when."""
     if idle is None:
-        why = "[lane] idle_seconds is not set" if told else "the journal does not tell [lane] idle_seconds"
-        return (("  only its deadline stalls it: ", "text"), (why, "muted"))
+        why = "no [lane] idle_seconds" if told else "idle_seconds is not told"
+        return (("  only its deadline stalls it", "text"), (f" ({why})", "muted"))
     limit = round(idle * 1000)
     last = max(seen, default=row.started_at or now)
     end = last + limit

@@ -236,6 +236,11 @@ class Window:
         return max(1, self.end - self.start)
 
 
+def clock(ms: int) -> str:
+    """A length of time as on a stopwatch, in tenths of seconds where it is short."""
+    return f"{ms / 1000:.1f} s" if ms < 10_000 else stopwatch(ms)
+
+
 def whole(rows: Sequence[Row], now: int) -> Window | None:
     """The time from the first bar to the last, ``None`` where there are none."""
     spans = [
@@ -261,9 +266,9 @@ def columns(rows: Sequence[Row], width: int, now: int) -> Columns:
     """What fits into ``width`` cells."""
     longest = max((cell_len(clean(row.name)) for row in rows), default=8)
     name = min(longest, max(10, width // 4))
-    clock = max((len(stopwatch(row.took(now) or 0)) for row in rows), default=5)
+    widest = max((len(clock(row.took(now) or 0)) for row in rows), default=5)
     word = max((cell_len(row.mark.word) for row in rows), default=0) + 2 if width >= 50 else 1
-    return Columns(name, max(LEAST_BAR, width - name - clock - word - 8), clock, word)
+    return Columns(name, max(LEAST_BAR, width - name - widest - word - 8), widest, word)
 
 
 def axis(window: Window, parts: Columns) -> Line:
@@ -294,7 +299,7 @@ def track_line(row: Row, window: Window, parts: Columns, now: int, *, chosen: in
         ("› " if on else "  ", "key"),
         *_bars(row, window, parts.cells, now, chosen),
         ("  ", "text"),
-        (fit(stopwatch(value) if value is not None else "–", parts.clock, right=True), "text"),
+        (fit(clock(value) if value is not None else "–", parts.clock, right=True), "text"),
         ("  ", "text"),
         (fit(shown, parts.word), row.mark.look),
     )
@@ -353,7 +358,7 @@ def facts(row: Row, chosen: int, now: int, width: int) -> list[Line]:
     piece = row.pieces[chosen]
     of = f" of {len(row.pieces)}" if len(row.pieces) > 1 else ""
     until = time_of_day(piece.end) if piece.end is not None else "now"
-    took = stopwatch((piece.end if piece.end is not None else now) - piece.start)
+    took = clock((piece.end if piece.end is not None else now) - piece.start)
     wait = ""
     if chosen == 0 and row.queued_at is not None and piece.start - row.queued_at >= 1000:
         wait = f" · waited {duration(piece.start - row.queued_at)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -122,7 +123,7 @@ async def test_the_bar_fits(size: tuple[int, int]) -> None:
     async with replayed(size=size) as it:
         await it.press("home", "full_stop")
         line = next(line for line in it.text().splitlines() if "REPLAY" in line)
-        assert "×10" in line
+        assert "×30" in line
         assert f"1/{len(player_of(it).recording)}" in line
 
 
@@ -220,3 +221,59 @@ def test_wrong_use_is_one_line(cli: Cli, tmp_path: Path) -> None:
         said = cli.raw(*arguments)
         assert said.code == code, said
         assert words in said.err
+
+
+@pytest.mark.parametrize("seed", range(4))
+async def test_any_keys_end_without_a_traceback_and_change_nothing(seed: int, tmp_path: Path) -> None:
+    root = write(tmp_path / "run", recording().events)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    chosen = random.Random(seed)
+    keys = [
+        "t",
+        "c",
+        "p",
+        "tab",
+        "j",
+        "k",
+        "g",
+        "G",
+        "h",
+        "l",
+        "left",
+        "right",
+        "home",
+        "end",
+        "space",
+        "full_stop",
+        "comma",
+        "greater_than_sign",
+        "less_than_sign",
+        "plus",
+        "minus",
+        "0",
+        "left_square_bracket",
+        "right_square_bracket",
+        "enter",
+        "escape",
+        "d",
+        "D",
+        "N",
+        "slash",
+        "question_mark",
+        "x",
+        "e",
+        "s",
+        "P",
+        "r",
+        "1",
+        "2",
+        "ctrl+d",
+        "ctrl+u",
+    ]
+    player = open_player(root, "40%")
+    async with replayed(player, size=chosen.choice([(60, 18), (80, 24), (120, 40)])) as it:
+        for _ in range(60):
+            await it.pilot.press(chosen.choice(keys))
+        await it.pilot.pause()
+        assert it.app.is_running
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
