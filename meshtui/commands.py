@@ -42,6 +42,12 @@ class Situation:
     """The mission of the selected loop."""
     missions_here: tuple[str, ...] = ()
     """The missions that run in this console."""
+    marked: int = 0
+    """How many records of the list that is looked at are marked."""
+    filtering: bool = False
+    """Whether that list is narrowed by a filter."""
+    undoable: bool = False
+    """Whether this console did something that was not undone yet."""
 
 
 def _always(_: Situation) -> str | None:
@@ -92,6 +98,8 @@ def _when_anything(now: Situation) -> str | None:
 
 
 def _when_loop_alive(now: Situation) -> str | None:
+    if now.marked:
+        return None
     if now.loop is None:
         return "Select a loop to kill it"
     return f"{now.loop.loop_id} has ended already" if now.loop.ended else None
@@ -123,6 +131,15 @@ def _when_done(now: Situation) -> str | None:
     return f"Mission {mission.mission_id} is not done: {mission.done} of {len(mission.loops)} loops are"
 
 
+def _when_mission_rests(now: Situation) -> str | None:
+    mission = now.mission
+    if mission is None:
+        return "There is no mission here: n plans one"
+    return (
+        f"Mission {mission.mission_id} is running: X kills its loops first" if mission.runner.alive else None
+    )
+
+
 def _when_handoff(now: Situation) -> str | None:
     if now.loop is not None and now.loop.status == "handoff":
         return None
@@ -134,7 +151,7 @@ def _when_loop(now: Situation) -> str | None:
 
 
 def _when_row_pending(now: Situation) -> str | None:
-    if now.row is not None and now.row.section == "pending":
+    if now.row is not None and now.row.section in ("pending", "quarantined"):
         return None
     return "Select a pending envelope to withdraw it"
 
@@ -146,10 +163,42 @@ def _when_row_phase(now: Situation) -> str | None:
     return "Select an envelope: the message goes to the session of its story"
 
 
+def _when_row_waits(now: Situation) -> str | None:
+    if now.row is None or now.row.section != "pending":
+        return "Select a pending envelope to put it at the head"
+    if now.row.kind == "stop" and not now.marked:
+        return "A stop ends what is before it: it stays last"
+    return None
+
+
+def _when_row_editable(now: Situation) -> str | None:
+    row = now.row
+    if row is None:
+        return "Select an envelope to edit it"
+    if row.kind == "stop" or row.section == "quarantined":
+        return "There is nothing to edit in it"
+    if row.section == "active":
+        return f"{row.title} is running: it cannot be edited any more"
+    if row.section == "stalled":
+        return f"{row.title} is parked: drop it (a, then d), then edit it"
+    return None
+
+
 def _when_row_over(now: Situation) -> str | None:
-    if now.row is not None and now.row.section in ("done", "failed", "withdrawn") and now.row.kind != "stop":
+    row = now.row
+    if row is not None and row.section == "quarantined":
+        return None
+    if row is not None and row.section in ("done", "failed", "withdrawn") and row.kind != "stop":
         return None
     return "Select a done, failed or withdrawn envelope to queue it again"
+
+
+def _when_undoable(now: Situation) -> str | None:
+    return None if now.undoable else "Nothing to undo: this console has changed nothing so far"
+
+
+def _when_filtering(now: Situation) -> str | None:
+    return None if now.filtering else "No filter is on: / narrows the list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +226,12 @@ class Command:
     """Why it cannot be done now, ``None`` if it can."""
     side: Side | None = None
     """The list it is about; its key does nothing while the other one is looked at."""
+    filtered: bool | None = None
+    """Whether its key is meant only while a filter is on (``True``) or off (``False``)."""
+
+    def meant(self, side: Side, *, filtering: bool) -> bool:
+        """Whether its key means this now."""
+        return self.side in (None, side) and self.filtered in (None, filtering)
 
     @property
     def id(self) -> str:
@@ -231,23 +286,46 @@ COMMANDS: tuple[Command, ...] = (
         title="Restore what was withdrawn", bar=8, writes=True, refusal=_when_withdrawn,
     ),
     Command(
-        "withdraw", "w", "withdraw", "Take the selected envelope out of the queue", side="queue",
-        group="Selected", title="Withdraw the selected envelope", bar=5, writes=True, destructive=True, refusal=_when_row_pending,
+        "withdraw", "w", "withdraw", "Take the selected or marked envelopes out of the queue; of quarantine for good", side="queue",
+        group="Selected", title="Withdraw the selected envelopes", bar=5, writes=True, destructive=True, refusal=_when_row_pending,
     ),
     Command(
-        "requeue", "r", "requeue", "Queue the selected envelope once more, at the end", side="queue",
-        group="Selected", title="Requeue the selected envelope", bar=4, writes=True, refusal=_when_row_over,
+        "requeue", "r", "requeue", "Queue the selected or marked envelopes once more, at the end; repair them in quarantine",
+        side="queue", group="Selected", title="Requeue the selected envelopes", bar=4, writes=True, refusal=_when_row_over,
+    ),
+    Command(
+        "head", "H", "to head", "Put the selected or marked envelopes before everything that waits", side="queue",
+        group="Selected", title="Put the selected envelopes at the head of the queue", bar=16, writes=True, refusal=_when_row_waits,
+    ),
+    Command(
+        "edit", "E", "edit", "Change the selected envelope: withdrawn, changed and queued again in one step", side="queue",
+        group="Selected", title="Edit the selected envelope", bar=15, writes=True, refusal=_when_row_editable,
+    ),
+    Command(
+        "undo", "u", "undo", "Undo what this console did last: withdrawn, enqueued, edited, dropped, put at the head",
+        group="Selected", title="Undo what was done last", bar=14, writes=True, refusal=_when_undoable,
+    ),
+    Command(
+        "copy", "y", "copy", "Copy the id, or the command line of what can be done with it, from a menu",
+        group="Selected", title="Copy an id or a command line", bar=17,
+    ),
+    Command(
+        "mark", "space", "mark", "Mark the selected one: what is done next is done with all that are marked",
+        scope="table", group="Selected", title="Mark or unmark the selected one",
+    ),
+    Command(
+        "mark_all", "asterisk", "mark all", "Mark everything that the list shows, or nothing",
+        scope="table", group="Selected", title="Mark all that the list shows, or nothing",
     ),
     Command(
         "message", "m", "message", "Send an instruction to the session of the selected envelope's story, as its next phase",
         side="queue", group="Selected", title="Message to the selected story's session", writes=True,
         refusal=_when_row_phase,
     ),
-    Command("copy", "y", "copy id", "Copy the id of the selected envelope or loop", group="Selected", title="Copy the selected id"),
     Command("open", "enter", "open", "Open the details of what is selected", group="Selected", scope="table"),
     Command(
         "plan", "n", "new mission", "Plan a request: see its loops, risks and overlaps before anything starts",
-        group="Missions", title="Plan a new mission", bar=9, writes=True, refusal=_when_run_dir,
+        group="Missions", title="Plan a new mission", bar=9, writes=True, refusal=_when_run_dir, filtered=False,
     ),
     Command(
         "answer_loop", "a", "answer", "Approve or reject what the selected loop hands over, with a reason", side="loops",
@@ -273,6 +351,10 @@ COMMANDS: tuple[Command, ...] = (
         "land", "l", "land", "Fast-forward the target branch to the mission's result", side="loops",
         group="Missions", title="Land the mission's result", bar=1, writes=True, refusal=_when_done,
     ),
+    Command(
+        "discard", "delete,backspace", "discard", "Remove the mission's branches and working copies, after naming what is lost",
+        side="loops", group="Missions", title="Discard the mission", writes=True, destructive=True, refusal=_when_mission_rests,
+    ),
     Command("verify", "v", "verify", "Verify the proof of the selected loop; of the last one, the whole mission's", side="loops",
             group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
     Command("timeline", "t", "timeline", "Phases and loops against time: attempts, stalls, holds, runners, the critical path",
@@ -281,13 +363,23 @@ COMMANDS: tuple[Command, ...] = (
             group="Seeing", title="Show the charts", bar=9, refusal=_when_anything),
     Command("graph", "p", "graph", "How the loops of the mission depend on each other", group="Seeing",
             title="Show the dependency graph", bar=9, refusal=_when_missions),
-    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you"),
+    Command(
+        "prune", "C", "prune", "Remove the calls and working copies of finished work, after naming them",
+        group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
+    ),
+    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", filtered=False),
     *(
         Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you")
         for number in range(1, 10)
     ),
-    Command("filter", "slash", "filter", "Show only rows that contain what you type", group="List", title="Filter the list", bar=10,
-            side="queue"),
+    Command("filter", "slash", "filter", "Show only rows that match what you type: words, status:failed, age>10m, -not",
+            group="List", title="Filter the list", bar=10),
+    Command("match(1)", "n", "next match", "The next row that the filter means, in this list or the next", group="List",
+            refusal=_when_filtering, filtered=True, bar=9),
+    Command("match(-1)", "N", "match before", "The row before that the filter means", group="List",
+            refusal=_when_filtering, filtered=True),
+    Command("sort", "S", "sort", "Sort by the next column; again turns it round, at last the list's own order", scope="table",
+            group="List", title="Sort by the next column"),
     Command("down", "j,down", "down", "Next row", scope="table", group="List"),
     Command("up", "k,up", "up", "Previous row", scope="table", group="List"),
     Command("top", "g,home", "top", "First row", scope="table", group="List"),
@@ -379,6 +471,10 @@ def bindings(scope: Scope) -> list[Binding]:
     return [command.binding for command in COMMANDS if command.scope == scope]
 
 
+SURE, PLACE = 2000, 1000
+"""How much better than a likeness an action is that has the words, and a place that has."""
+
+
 class LaneCommands(Provider):
     """The palette's entries for a lane: what can be done now."""
 
@@ -389,17 +485,21 @@ class LaneCommands(Provider):
         for command in COMMANDS:
             if command.title is not None and command.why_not(situation) is None:
                 # A key is about the list that is looked at; a name says what it is about.
-                method = getattr(self.screen, f"action_{command.action}", None)
-                yield command, method or partial(self.screen.run_action, command.action)
+                owner = getattr(self.screen, "listing", None) if command.scope == "table" else self.screen
+                if owner is not None:
+                    method = getattr(owner, f"action_{command.action}", None)
+                    yield command, method or partial(owner.run_action, command.action)
 
     async def discover(self) -> Hits:
         for command, run in self._offers():
             yield DiscoveryHit(command.title or "", run, help=command.tooltip)
 
     async def search(self, query: str) -> Hits:
-        matcher = self.matcher(query)
+        matcher, typed = self.matcher(query), query.casefold()
         for command, run in self._offers():
             title = command.title or ""
             score = matcher.match(title)
             if score > 0:
+                # What contains what was typed comes before places, and those before a likeness.
+                score += SURE if typed in title.casefold() else 0
                 yield Hit(score, matcher.highlight(title), run, help=command.tooltip)

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from textual.message import Message
 
 from meshtui.core.view import Detail, LaneView
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from meshtui.core.history import History
     from meshtui.core.lane.signs import Signs
     from meshtui.core.mesh.detail import LoopDetail
     from meshtui.core.mesh.verify import Check
     from meshtui.core.models.mesh import Plan
+    from meshtui.undo import Step
 
 FollowMode = Literal["watching", "polling"]
 
@@ -47,6 +50,25 @@ class Told(Message):
         super().__init__()
         self.text = text
         self.severity: Literal["information", "warning", "error"] = severity
+
+
+class Did(Message):
+    """This console did something that ``u`` takes back, or says why it cannot."""
+
+    def __init__(self, step: Step) -> None:
+        super().__init__()
+        self.step = step
+
+
+class EnvelopeRead(Message):
+    """An envelope that is to be edited was read."""
+
+    def __init__(self, envelope_id: str, folder: str, envelope: dict[str, Any]) -> None:
+        super().__init__()
+        self.envelope_id = envelope_id
+        self.folder = folder
+        """Where its record stands: ``pending``, ``claimed`` …"""
+        self.envelope = envelope
 
 
 class RunnerChanged(Message):
@@ -119,6 +141,19 @@ class Planned(Message):
         self.plan = plan
         self.blockers = blockers
         self.edited = edited
+
+
+class WouldLose(Message):
+    """What an operation would remove was found out; it waits for a yes."""
+
+    def __init__(self, question: str, loss: str | None, yes: str, then: Callable[[], None]) -> None:
+        super().__init__()
+        self.question = question
+        self.loss = loss
+        """What is lost, in words; ``None``: there is nothing to remove, and the question says so."""
+        self.yes = yes
+        self.then = then
+        """Does it, in a thread of the bridge."""
 
 
 class MissionsRunning(Message):

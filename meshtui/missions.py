@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from meshtui.core.mesh.verify import Check
     from meshtui.core.mesh.view import MissionView
     from meshtui.core.models.mesh import Plan
+    from meshtui.core.prune import Prunable
+    from meshtui.core.vcs.merge import Discard
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,10 @@ class MissionOperations(Protocol):
     ) -> Any: ...
     def land(self, mission: MissionView) -> Any: ...
     def verify(self, mission: MissionView, loop_id: str | None) -> Sequence[Check]: ...
+    def losses(self, mission: MissionView) -> Discard: ...
+    def discard(self, mission: MissionView, found: Discard) -> Discard: ...
+    def prunable(self) -> Prunable: ...
+    def prune(self, found: Prunable) -> tuple[int, int]: ...
     def runner(self, mission_id: str) -> MissionRunnerLike: ...
     def start_detached(self, mission_id: str) -> int: ...
     def plan_file(self, mission_id: str) -> Path: ...
@@ -150,6 +156,38 @@ class MeshMissions:
 
         verifier = Verifier(self._home(mission), _paths_of(mission))
         return verifier.loop(loop_id) if loop_id is not None else verifier.mission()
+
+    def losses(self, mission: MissionView) -> Discard:
+        """What discarding a mission would remove and lose."""
+        from meshtui.core.mesh.service import what_discard_loses
+
+        return what_discard_loses(self._home(mission), _paths_of(mission))
+
+    def discard(self, mission: MissionView, found: Discard) -> Discard:
+        """Remove what was ``found``; raises where there is more by now."""
+        from meshtui.core.mesh.service import discard_mission
+
+        discard_mission(self._home(mission), _paths_of(mission), found)
+        return found
+
+    def prunable(self) -> Prunable:
+        """What finished work left behind in this run directory."""
+        from meshtui.core.lane.create import open_run_dir
+        from meshtui.core.prune import find_prunable
+
+        return find_prunable(open_run_dir(self._run_dir.root))
+
+    def prune(self, found: Prunable) -> tuple[int, int]:
+        """Remove what was ``found`` and is still free; how many calls and working copies that were."""
+        from meshtui.core.mesh.prune import remove_worktrees
+        from meshtui.core.prune import Prunable, remove_calls
+
+        now = self.prunable()
+        calls = tuple(item for item in now.calls if item in found.calls)
+        known = {item.path for item in found.worktrees if item.refused is None}
+        places = remove_worktrees(self._run_dir, [item for item in now.worktrees if item.path in known])
+        removed = remove_calls(self._run_dir, Prunable(calls, now.kept))
+        return len(removed), len(places)
 
     def runner(self, mission_id: str) -> MissionRunner:
         """A runner for a mission, configured and trusted, not started."""

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from meshtui.core.prune import Prunable
+    from meshtui.core.vcs.merge import Discard
 
 from meshtui.core.clock import from_iso
 from meshtui.text import moment
@@ -11,6 +15,7 @@ from meshtui.text import moment
 Said = tuple[str, Literal["information", "warning", "error"]]
 
 _NAMED = 4
+MOST_NAMED = 8
 
 
 def names(ids: Sequence[str]) -> str:
@@ -18,12 +23,12 @@ def names(ids: Sequence[str]) -> str:
     if not ids:
         return "none"
     shown = ", ".join(ids[:_NAMED])
-    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED} more"
+    return shown if len(ids) <= _NAMED else f"{shown} and {len(ids) - _NAMED:,} more"
 
 
-def count(number: int, noun: str) -> str:
-    """``3 envelopes``."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+def count(number: int, noun: str, nouns: str | None = None) -> str:
+    """``3 envelopes``; ``nouns`` where more of them do not just end in an s."""
+    return f"{number:,} {noun if number == 1 else nouns or noun + 's'}"
 
 
 def enqueued(receipt: Any) -> Said:
@@ -65,6 +70,31 @@ def withdrawn(receipt: Any) -> Said:
 def requeued(receipt: Any) -> Said:
     """One queued again."""
     return f"{receipt.envelope_id} is queued again as number {receipt.position:,}", "information"
+
+
+def several(receipt: Any, verb: str) -> Said:
+    """What was done with several, and what was not, with the first reason."""
+    text = f"{verb}: {count(len(receipt.done), 'envelope')}"
+    if receipt.done:
+        text += f" ({names(receipt.done)})"
+    if receipt.refused:
+        first = receipt.refused[0]
+        return f"{text}; not {names([one.envelope_id for one in receipt.refused])}: {first.error}", "warning"
+    return text, "information"
+
+
+def headed(receipt: Any) -> Said:
+    """What runs next."""
+    verb = "is" if len(receipt.moved) == 1 else "are"
+    return f"{names(receipt.moved)} {verb} at the head of {receipt.queue_depth:,} pending", "information"
+
+
+def edited(receipt: Any) -> Said:
+    """An envelope was changed."""
+    text = f"{receipt.envelope_id} is changed, number {receipt.position:,} of {receipt.queue_depth:,} pending"
+    if receipt.warnings:
+        return f"{text}; {'; '.join(receipt.warnings)}", "warning"
+    return text, "information"
 
 
 def answered(receipt: Any) -> Said:
@@ -176,3 +206,65 @@ def verdict_given(receipt: Any) -> Said:
     if receipt["verdict"] == "approve":
         return f"{name} is approved; r goes on with the mission", "information"
     return f"{name} is rejected; it counts as blocked", "information"
+
+
+def _named(lines: Sequence[str]) -> str:
+    lines = [" ".join(line.splitlines()) for line in lines]
+    more = len(lines) - MOST_NAMED
+    return "\n".join(
+        [f"  · {line}" for line in lines[:MOST_NAMED]] + ([f"  · and {more} more"] if more > 0 else [])
+    )
+
+
+def would_discard(mission_id: str, found: Discard) -> tuple[str, str | None]:
+    """What discarding a mission asks, and what is lost by it; ``None`` if there is nothing to remove."""
+    if not found.branches and not found.worktrees:
+        return f"Mission {mission_id} has no branches and working copies any more", None
+    parts = []
+    if found.lost:
+        parts.append(f"Lost for good, nothing else holds it:\n{_named(found.lost)}")
+    else:
+        parts.append("No work is lost: other branches hold all of it.")
+    goes = [f"branch {name}" for name in found.branches] + [
+        f"working copy {place}" for place in found.worktrees
+    ]
+    parts.append(f"Removed:\n{_named(goes)}")
+    parts.append("The mission's files in the run directory stay.")
+    return f"Discard mission {mission_id}?", "\n".join(parts)
+
+
+def discarded(found: Discard) -> Said:
+    """A mission's branches and working copies are gone."""
+    gone = f"{count(len(found.branches), 'branch', 'branches')} and {count(len(found.worktrees), 'working copy', 'working copies')}"
+    return f"Discarded: {gone} removed", "information"
+
+
+def would_prune(found: Prunable) -> tuple[str, str | None]:
+    """What pruning asks, and what goes by it; ``None`` if nothing may go."""
+    free = [item for item in found.worktrees if item.refused is None]
+    stay = [f"working copy {item.path}: {item.refused}" for item in found.worktrees if item.refused]
+    if not found.calls and not free:
+        stays = f"; {count(len(stay), 'working copy stays', 'working copies stay')}" if stay else ""
+        return f"There is nothing to prune: every call is alive or needed{stays}", None
+    parts = []
+    if found.calls:
+        size = sum(item.size for item in found.calls)
+        parts.append(
+            f"The prompts and logs of {count(len(found.calls), 'finished call')} are lost ({size:,} bytes); results and proofs do not need them."
+        )
+    if free:
+        parts.append(
+            "Removed:\n" + _named([f"working copy {item.path} ({item.size:,} bytes)" for item in free])
+        )
+    if stay:
+        parts.append(f"Stays:\n{_named(stay)}")
+    return "Prune this run directory?", "\n".join(parts)
+
+
+def pruned(receipt: tuple[int, int]) -> Said:
+    """Calls and working copies are gone."""
+    calls, places = receipt
+    return (
+        f"Pruned: {count(calls, 'call')} and {count(places, 'working copy', 'working copies')} removed",
+        "information",
+    )

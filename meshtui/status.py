@@ -18,6 +18,9 @@ class Mark(NamedTuple):
     look: str
 
 
+MARKED = Mark("▌", "marked", "key")
+"""Of a record that was chosen to act on, in front of its line."""
+
 LANE_STATES: dict[str, Mark] = {
     "running": Mark("●", "running", "run"),
     "waiting": Mark("○", "waiting", "idle"),

@@ -7,7 +7,6 @@ phase's deadline and ended as every call is; what it ends itself are its own wor
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from meshtui.core.engines.base import (
     Usage,
     failure_text,
 )
+from meshtui.core.own import own_command
 
 NAME = "mesh"
 HANDED_OVER = 5
@@ -41,18 +41,7 @@ class MeshEngine:
 
     def launch(self, request: EngineRequest) -> Launch:
         """The command that plans the prompt, unless it was planned before, and runs the mission."""
-        argv = [
-            sys.executable,
-            "-P",
-            "-m",
-            "meshtui",
-            "run",
-            "-",
-            "--mission",
-            self.mission_id,
-            "--json",
-            "--trust",
-        ]
+        argv = [*own_command("run", "-", "--mission", self.mission_id, "--json", "--trust")]
         argv += ["--run-dir", str(self.run_dir), "--engine", self.engine]
         if self.repo is not None:
             argv += ["--repo", self.repo]

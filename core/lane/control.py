@@ -16,6 +16,8 @@ from meshtui.core.run_dir import LanePaths
 
 ANSWER_SUFFIX = ".answer.json"
 ASK_SECONDS = 30.0
+MOST_BYTES = 1 << 24
+"""A request may hold an envelope of the largest size twice, or the ids of a long queue."""
 FORGOTTEN_SECONDS = 60.0
 """An answer this old was left by an asker that ended."""
 _KINDS: dict[str, type[MeshtuiError]] = {
@@ -67,7 +69,11 @@ def ask(
         while True:
             lives = alive()
             try:
-                reply = strict_json.load_object(storage.read_bytes(answer, limit=1 << 22), limit=1 << 22)
+                reply = strict_json.load_object(
+                    storage.read_bytes(answer, limit=MOST_BYTES),
+                    limit=MOST_BYTES,
+                    depth=strict_json.MAX_DEPTH + 2,
+                )
             except FileNotFoundError:
                 reply = None
             if reply is not None:
@@ -113,7 +119,9 @@ def pending(paths: LanePaths) -> list[Request]:
         if entry.name.removesuffix(".json") + ANSWER_SUFFIX in names:
             continue
         try:
-            data = strict_json.load_object(storage.read_bytes(entry, limit=1 << 20))
+            data = strict_json.load_object(
+                storage.read_bytes(entry, limit=MOST_BYTES), limit=MOST_BYTES, depth=strict_json.MAX_DEPTH + 2
+            )
         except (OSError, InvalidInput, StorageError):
             continue
         subject = data.get("subject")

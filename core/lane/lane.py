@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import math
 import secrets
-import time
-from collections.abc import Callable, Mapping, Sequence
-from shlex import quote
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 from meshtui.core import storage, strict_json
-from meshtui.core.calls import EndReason
-from meshtui.core.clock import Clock, SystemClock, iso
-from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
-from meshtui.core.journal import Journal
-from meshtui.core.lane import control
-from meshtui.core.lane.create import lane_id_of, recorded_id
-from meshtui.core.lane.facts import facts_of
-from meshtui.core.lane.index import list_records
-from meshtui.core.lane.lease import Holder, Lease, holder
-from meshtui.core.lane.queue import Placed, Queue
+from meshtui.core.clock import iso
+from meshtui.core.errors import InvalidInput, NotFound
+from meshtui.core.lane.moves import LaneMoves
 from meshtui.core.lane.receipts import (
     AnswerReceipt,
     EnqueueReceipt,
@@ -28,12 +19,9 @@ from meshtui.core.lane.receipts import (
     KillReceipt,
     PauseReceipt,
     QuarantineReceipt,
-    RequeueReceipt,
-    RestoreReceipt,
     StopReceipt,
-    WithdrawReceipt,
 )
-from meshtui.core.lane.runner import KILLED, apply_answer, attach
+from meshtui.core.lane.runner import KILLED, apply_answer
 from meshtui.core.lane.settle import LaneFiles, Settler, seconds_of
 from meshtui.core.models.envelope import (
     kind_of,
@@ -42,40 +30,15 @@ from meshtui.core.models.envelope import (
     warnings_for,
     workdir_of,
 )
-from meshtui.core.models.record import Record, load_record
 from meshtui.core.models.result import make_result
-from meshtui.core.run_dir import RunDir
-
-ATTEMPTS = 3
-"""A runner may end or start between the look and the act; then the way is chosen again."""
-RELEASE_SECONDS = 2.0
-R = TypeVar("R")
 
 
-class Lane:
+class Lane(LaneMoves):
     """One lane. Every method may be called from any thread or process at any time.
 
     They raise :class:`MeshtuiError` with the contract's exit code. ``warnings`` collects what went wrong
     beside the operation itself, such as a journal that could not be written.
     """
-
-    def __init__(self, run_dir: RunDir, *, clock: Clock | None = None, by: str = "operator") -> None:
-        self._clock = clock or SystemClock()
-        self._run_dir = run_dir
-        self._paths = run_dir.lane
-        self._by = by
-        self._queue = Queue(self._paths, self._clock)
-        self._journal = Journal(run_dir, self._clock)
-        self._recorded_id: str | None = None
-        self.warnings: list[str] = []
-
-    @property
-    def lane_id(self) -> str:
-        """The lane's id."""
-        if self._recorded_id is None:
-            self._recorded_id = recorded_id(self._run_dir)
-        # One that was not recorded when the directory was made may yet be written by its runner.
-        return self._recorded_id or lane_id_of(self._run_dir)
 
     # -- the queue ----------------------------------------------------------------------------------
 
@@ -117,68 +80,6 @@ class Lane:
         events.append(("interrupted", lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by}))
         self._append(events)
         return InterruptReceipt(tuple(envelope_id for envelope_id, _ in withdrawn), tuple(active), tuple(bad))
-
-    def withdraw(self, envelope_id: str) -> WithdrawReceipt:
-        """Take one pending record out."""
-        self._need_lane()
-        found = self._queue.find(envelope_id)
-        if found is None:
-            raise NotFound(f"no envelope {envelope_id!r} in this lane; see: meshtui status")
-        folder, record = found
-        if folder != "pending":
-            raise InvalidInput(f"envelope {envelope_id!r} is {_WHERE[folder]}, not pending: {_WAYS[folder]}")
-        try:
-            self._queue.shift(record, "pending", "withdrawn")
-        except FileNotFoundError:
-            raise InvalidInput(f"envelope {envelope_id!r} was just taken; see: meshtui status") from None
-        depth = self._queue.depth
-        self._append([("withdrawn", envelope_id, {"depth": depth, "by": self._by, "record": record.name})])
-        return WithdrawReceipt(envelope_id, depth)
-
-    def restore(self) -> RestoreReceipt:
-        """Put withdrawn records back at the end in their old order; of stops at most one, last."""
-        self._need_lane()
-        left: list[str] = []
-        bad: list[str] = []
-        with self._queue.locked(enqueuing=True) as index:
-            self._refuse_waiting_stop(index.state.stop_waits)
-            phases: list[tuple[str, Record]] = []
-            stops: list[tuple[str, Record]] = []
-            for name in list_records(self._paths.withdrawn):
-                try:
-                    record = load_record(self._paths.withdrawn / name)
-                except InvalidInput as error:
-                    self._queue.quarantine_locked(index, "withdrawn", name, str(error))
-                    bad.append(name)
-                    continue
-                (stops if kind_of(record.envelope) == "stop" else phases).append(("withdrawn", record))
-            left = [record.envelope_id for _, record in stops[:-1]]
-            placed = self._queue.to_end(index, [*phases, *stops[-1:]])
-        self._append([("record_quarantined", name, {"folder": "withdrawn", "by": self._by}) for name in bad])
-        self._note_many("restored", placed)
-        return RestoreReceipt(tuple(item.record.envelope_id for item in placed), tuple(left))
-
-    def requeue(self, envelope_id: str) -> RequeueReceipt:
-        """Put a finished, failed or withdrawn envelope at the end of the queue, as if it had not run."""
-        self._need_lane()
-        self._refuse_foreign("requeue")
-        with self._queue.locked(enqueuing=True) as index:
-            self._refuse_waiting_stop(index.state.stop_waits)
-            found = self._queue.find(envelope_id)
-            if found is None:
-                raise NotFound(f"no envelope {envelope_id!r} in this lane; see: meshtui status")
-            folder, record = found
-            if folder not in ("claimed", "withdrawn"):
-                raise InvalidInput(f"envelope {envelope_id!r} is {_WHERE[folder]}: {_WAYS[folder]}")
-            if kind_of(record.envelope) == "stop":
-                raise InvalidInput(f"{envelope_id!r} is a stop; enqueue a new one with: meshtui stop --drain")
-            files = self._files()
-            Settler(files).archive(index, envelope_id)
-            record.put_back(attempt=1, forget_budget=True)
-            self._queue.rewrite(record, folder)
-            placed = self._queue.to_end(index, [(folder, record)])
-        self._note_many("requeued", placed, folder=folder)
-        return RequeueReceipt(envelope_id, placed[0].position, placed[0].depth)
 
     def quarantine_repair(self, name: str) -> QuarantineReceipt:
         """Put a quarantined record that can be read now back at the end of the queue."""
@@ -373,142 +274,6 @@ class Lane:
         self._append([("enqueued", new_id, data)])
         return made
 
-    def holder(self) -> Holder:
-        """Who holds the lease."""
-        return holder(self._paths, self._clock)
-
-    # -- how ----------------------------------------------------------------------------------------
-
-    def _need_lane(self) -> None:
-        if not self._paths.root.is_dir():
-            make = f"meshtui enqueue --run-dir {quote(str(self._run_dir.root))} --prompt …"
-            raise NotFound(f"no lane in {self._run_dir.root}; make one with: {make}")
-        self._queue.make_folders()
-
-    def _files(self) -> LaneFiles:
-        return LaneFiles.open(self._run_dir, self.lane_id, self._clock)
-
-    def _refuse_foreign(self, what: str) -> None:
-        held = self.holder()
-        if held.foreign:
-            who = held.owner.describe(self._clock.now_ms()) if held.owner else "an unknown process"
-            raise Held(
-                f"the lane is worked by another tool ({who}), which does not know {what!r}; "
-                "enqueue, interrupt, withdraw, restore and stop --drain work"
-            )
-
-    def _refuse_waiting_stop(self, waits: bool) -> None:
-        if waits:
-            stop = list_records(self._paths.pending)[-1:]
-            record = load_record(self._paths.pending / stop[0]) if stop else None
-            name = record.envelope_id if record else "stop"
-            raise InvalidInput(
-                f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}"
-            )
-
-    def _ask(self, request: str, subject: str | None, **fields: Any) -> dict[str, Any] | None:
-        """Let the living runner do it; ``None`` if there is none."""
-
-        def alive() -> bool:
-            return storage.is_locked(self._paths.runner_flock)
-
-        if not alive():
-            return None
-        try:
-            return control.ask(self._paths, self._clock, request, subject, by=self._by, alive=alive, **fields)
-        except control.RunnerGone:
-            return None
-
-    def _ask_or_act(
-        self,
-        request: str,
-        subject: str | None,
-        take: Callable[[dict[str, Any]], R],
-        act: Callable[[LaneFiles], R],
-        **fields: Any,
-    ) -> R:
-        """Have the living runner do it, or do it in its place where none lives."""
-        for left in reversed(range(ATTEMPTS)):
-            reply = self._ask(request, subject, **fields)
-            if reply is not None:
-                return take(reply)
-            lease = Lease(self._paths, self._clock)
-            try:
-                lease.acquire(stand_in=True)
-            except Held:
-                if not left:
-                    raise
-                continue
-            with lease:
-                return act(self._files())
-        raise AssertionError("the last attempt returns or raises")
-
-    def _say_waiting(self, files: LaneFiles) -> None:
-        """Write ``loop.json`` of a lane that nobody works: parked while something is, else waiting."""
-        files.status.state = "parked" if list_records(self._paths.stalled) else "waiting"
-        files.write_status()
-
-    def _wait_for_release(self) -> None:
-        """Wait until the runner, which has answered, has let go of the lease."""
-        end = time.monotonic() + RELEASE_SECONDS
-        while storage.is_locked(self._paths.runner_flock) and time.monotonic() < end:
-            time.sleep(0.002)
-
-    def _active_records(self, files: LaneFiles) -> list[Record]:
-        records = []
-        for name in list_records(self._paths.active):
-            try:
-                records.append(load_record(self._paths.active / name))
-            except InvalidInput as error:
-                files.queue.quarantine("active", name, str(error))
-                files.note("record_quarantined", name, reason=str(error), folder="active")
-        return records
-
-    def _ended_by_itself(self, record: Record) -> bool:
-        """Whether the record's call is over without anybody's doing: its outcome waits to be taken."""
-        call = attach(self._run_dir, record)
-        return call is not None and call.state() == "ended" and call.ending() is None
-
-    def _about(self, record: Record) -> dict[str, Any]:
-        call = attach(self._run_dir, record)
-        return (call.about() if call is not None else None) or {}
-
-    def _started_at(self, record: Record) -> str | None:
-        started = self._about(record).get("started_at")
-        return started if isinstance(started, str) else None
-
-    def _end_call(self, record: Record, reason: EndReason) -> tuple[str, ...]:
-        call = attach(self._run_dir, record)
-        if call is None:
-            return ()
-        if call.state() in ("ended", "lost"):
-            call.sweep()
-            return ()
-        survivors: tuple[str, ...] = call.end(reason, self._by).survivors
-        call.sweep()
-        return survivors
-
-    def _note_many(self, event: str, placed: Sequence[Placed], **more: Any) -> None:
-        self._append(
-            [
-                (
-                    event,
-                    item.record.envelope_id,
-                    {"depth": item.depth, "by": self._by, **facts_of(item.record), **more},
-                )
-                for item in placed
-            ]
-        )
-
-    def _append(self, events: list[tuple[str, str, Mapping[str, Any]]]) -> None:
-        if not events:
-            return
-        try:
-            self._journal.append_many(events)
-        except StorageError as error:
-            # The operation itself is done and durable; the next runner's start completes the journal.
-            self.warnings.append(f"the journal was not written: {error}")
-
 
 def message_for(envelope: Mapping[str, Any], text: str, message_id: str) -> dict[str, Any]:
     """The phase that brings ``text`` to the session in which ``envelope`` was worked, or will be."""
@@ -538,17 +303,3 @@ def checked(envelopes: Sequence[Mapping[str, Any]]) -> list[tuple[str, dict[str,
 
 
 _SAME_SESSION = ("story_id", "engine", "repo", "model", "effort")
-_WHERE = {
-    "pending": "pending",
-    "active": "running",
-    "claimed": "finished",
-    "stalled": "parked",
-    "withdrawn": "withdrawn",
-}
-_WAYS = {
-    "pending": "it will run by itself",
-    "active": "kill it with meshtui kill --envelope ID",
-    "claimed": "run it again with meshtui requeue ID",
-    "stalled": "settle it with meshtui answer ID --retry or --drop",
-    "withdrawn": "bring it back with meshtui restore or meshtui requeue ID",
-}

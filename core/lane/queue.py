@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -387,6 +387,23 @@ class Queue:
                 if record.envelope_id == envelope_id:
                     return folder, record
         return None
+
+    def find_many(self, ids: Iterable[str]) -> dict[str, tuple[str, Record]]:
+        """Like :meth:`find` for many at once, each folder listed once; what is nowhere is left out."""
+        wanted = {folded(safe_id(envelope_id)): envelope_id for envelope_id in ids}
+        found: dict[str, tuple[str, Record]] = {}
+        for folder in RECORD_FOLDERS:
+            for name in reversed(list_records(self.paths.folder(folder))):
+                envelope_id = wanted.get(folded(safe_of(name)))
+                if envelope_id is None or envelope_id in found:
+                    continue
+                try:
+                    record = load_record(self.paths.folder(folder) / name)
+                except (FileNotFoundError, InvalidInput):
+                    continue
+                if record.envelope_id == envelope_id:
+                    found[envelope_id] = (folder, record)
+        return found
 
     # -- quarantine ---------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 
@@ -62,6 +62,48 @@ class RequeueReceipt(Receipt):
     envelope_id: str
     position: int
     queue_depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why one of several was left as it is."""
+
+    envelope_id: str
+    error: str
+    exit_code: int
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralReceipt(Receipt):
+    """What was done with several, one by one; what could not be done is named with the reason."""
+
+    done: tuple[str, ...]
+    refused: tuple[Refusal, ...] = ()
+    queue_depth: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class HeadReceipt(Receipt):
+    """Pending records are the first ones now."""
+
+    moved: tuple[str, ...]
+    queue_depth: int
+    names: dict[str, str] = field(default_factory=dict)
+    """The record's name that each had before."""
+
+
+@dataclass(frozen=True, slots=True)
+class EditReceipt(Receipt):
+    """An envelope is changed and waits."""
+
+    envelope_id: str
+    position: int
+    queue_depth: int
+    before: dict[str, Any]
+    """The envelope as it was."""
+    folder: str
+    """Where its record was: ``pending``, ``claimed`` or ``withdrawn``."""
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

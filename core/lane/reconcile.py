@@ -31,6 +31,8 @@ _ARRIVED = (
     "phase_answered",
     "phase_stalled",
     "phase_held",
+    "moved_to_head",
+    "edited",
 )
 _ENDED = ("phase_done", "phase_failed", "phase_parked", "lane_stopped")
 _EVENT_OF_STATUS = {

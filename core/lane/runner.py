@@ -14,7 +14,7 @@ from meshtui.core.config import Config
 from meshtui.core.engines.base import Usage, usage_so_far
 from meshtui.core.engines.registry import AGENTS
 from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
-from meshtui.core.lane import control
+from meshtui.core.lane import control, rearrange
 from meshtui.core.lane.activity import Activity
 from meshtui.core.lane.control import Request
 from meshtui.core.lane.facts import facts_of
@@ -625,6 +625,9 @@ class Runner:
                 value = self._extend(request, attempt)
             elif request.request == "message":
                 value = self._message(request)
+            elif request.request in rearrange.REQUESTS:
+                value = rearrange.serve(self._files, request.request, request.subject, request.data)
+                self._relist()
             else:
                 raise InvalidInput(f"this runner does not know the request {request.request!r}")
         except StorageError:

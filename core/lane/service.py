@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -21,6 +20,7 @@ from meshtui.core.lane.lease import holder
 from meshtui.core.lane.phase import EngineFactory
 from meshtui.core.lane.runner import Runner, RunnerOptions
 from meshtui.core.models.envelope import ENGINES
+from meshtui.core.own import own_command
 from meshtui.core.run_dir import RunDir
 from meshtui.core.trust import require_trust
 
@@ -103,7 +103,7 @@ def start_detached(run_dir: RunDir, *, arguments: Sequence[str] = (), clock: Clo
     said_before = os.fstat(out).st_size
     try:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "meshtui", "lane", "--run-dir", str(run_dir.root), *arguments],
+            own_command("lane", "--run-dir", str(run_dir.root), *arguments),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

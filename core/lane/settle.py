@@ -8,6 +8,7 @@ that was.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +30,7 @@ from meshtui.core.models.result import make_result, write_result_path
 from meshtui.core.run_dir import LanePaths, RunDir
 
 DEADLINE_EXCEEDED = "phase deadline exceeded"
+DROPPED = "dropped by operator"
 
 
 @dataclass(slots=True)
@@ -339,14 +341,7 @@ class Settler:
             "phase_answered",
             record.envelope_id,
             answer="retry",
-            **{
-                **facts_of(record),
-                **{
-                    key: value
-                    for key, value in (("engine", engine), ("deadline_seconds", deadline_seconds))
-                    if value is not None
-                },
-            },
+            **facts_of(record),
         )
         return record
 
@@ -364,7 +359,7 @@ class Settler:
             "failed",
             started_at=started,
             finished_at=iso(self._files.clock.now_ms()),
-            error="dropped by operator",
+            error=DROPPED,
         )
         result = self._write_wanted(record, result, None)
         with self._files.queue.locked() as index:
@@ -373,6 +368,48 @@ class Settler:
         storage.remove_file(self._paths.question(record.envelope_id))
         self._files.status.stall_counts.pop(record.envelope_id, None)
         self._files.note("phase_answered", record.envelope_id, answer="drop", record=record.name)
+
+    def was_dropped(self, envelope_id: str) -> bool:
+        """Whether its result is that an operator gave it up."""
+        try:
+            result = read_json(self._paths.result(envelope_id))
+        except (MeshtuiError, IsADirectoryError):
+            return False
+        return result is not None and result.get("error") == DROPPED
+
+    def park_again(self, folder: str, record: Record) -> None:
+        """Set a dropped phase aside once more; its record, in ``claimed/``, moves before its result changes."""
+        earlier = self._last_stalled(record.envelope_id)
+        cause = str(earlier.get("error") or DEADLINE_EXCEEDED)
+        self.raise_question(record, cause=cause, attempts=record.attempt, evidence={})
+        with self._files.queue.locked() as index:
+            if folder != "stalled":
+                self._files.queue.shift_locked(index, record, folder, "stalled")
+            self._write_result(index, record, earlier)
+        self._files.note(
+            "phase_parked",
+            record.envelope_id,
+            cause=cause,
+            attempts=record.attempt,
+            record=record.name,
+            undone=True,
+        )
+
+    def _last_stalled(self, envelope_id: str) -> dict[str, Any]:
+        """The result it was parked with, from ``results/.history/``; one like it where that is gone."""
+        stem = self._paths.result(envelope_id).stem
+        named = re.compile(re.escape(stem) + r"\.\d+\.json")
+        for path in sorted(self._paths.history.glob(f"{stem}.*.json"), reverse=True):
+            if named.fullmatch(path.name) is None:
+                continue
+            try:
+                result = read_json(path)
+            except (MeshtuiError, IsADirectoryError):
+                continue
+            if result is not None and result.get("status") == "stalled":
+                return result
+        now = iso(self._files.clock.now_ms())
+        return make_result(envelope_id, "stalled", started_at=now, finished_at=now, error=DEADLINE_EXCEEDED)
 
 
 def seconds_of(value: object) -> float:

@@ -123,7 +123,9 @@ class MissionContext:
     verify_lease: Callable[[], None]
     """Raises ``LeaseLost``; called before every write that decides something."""
     files_lock: threading.Lock = field(default_factory=threading.Lock)
-    """Around files that several loops write to."""
+    """Around what several loops write to."""
+    on_base: dict[str, Evidence] = field(default_factory=dict)
+    """How gates that failed somewhere ended on the base commit."""
 
     @property
     def base(self) -> str:
@@ -207,6 +209,8 @@ class Progress(BaseModel):
     failed: list[str] = []
     skipped: list[str] = []
     gate_blockers: list[str] = []
+    on_base: dict[str, Evidence] = {}
+    """How gates that failed on a candidate ended on the base commit."""
     evidence: list[Evidence] = []
     used: BudgetUsed = BudgetUsed()
     wall_recorded_at: int = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 import time
 
 from meshtui.core import storage
@@ -15,6 +14,7 @@ from meshtui.core.errors import Held, WorkFailed
 from meshtui.core.lane.lease import holder
 from meshtui.core.lane.service import DETACH_SECONDS, detached_environment
 from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.own import own_command
 from meshtui.core.run_dir import RunDir
 
 
@@ -31,10 +31,9 @@ def start_detached_mission(run_dir: RunDir, paths: MissionPaths, *, clock: Clock
         raise Held(f"mission {paths.mission_id} already has a runner: {who}")
     log = paths.root / "runner.log"
     out = storage.open_log(log)
-    command = [sys.executable, "-P", "-m", "meshtui", "resume", paths.mission_id]
     try:
         child = subprocess.Popen(
-            [*command, "--run-dir", str(run_dir.root)],
+            own_command("resume", paths.mission_id, "--run-dir", str(run_dir.root)),
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -16,7 +16,7 @@ from meshtui.core.errors import MeshtuiError
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import LoopPaths
 from meshtui.core.mesh.runlog import LogLine, log_lines
-from meshtui.core.mesh.view import LoopRow, MissionView
+from meshtui.core.mesh.view import LoopRow, MissionView, texts
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import CallView
 
@@ -85,6 +85,8 @@ class Gate:
     tail: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
     left_behind: tuple[str, ...] = ()
+    base_failed: bool = False
+    """Whether it fails on the untouched base as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +154,16 @@ def read_part(mission: MissionView, row: LoopRow, part: LoopPart) -> LoopDetail:
 
 
 def signature(mission: MissionView, row: LoopRow) -> tuple[tuple[int, int], ...]:
-    """Changes when one of the loop's files did."""
+    """Changes when one of the loop's files did, or its working copy went."""
     paths = LoopPaths(mission.root / row.loop_id)
     marks = []
-    for path in (paths.state, paths.checkpoint, paths.proof, paths.log, paths.gates, paths.checker):
+    files = (paths.state, paths.checkpoint, paths.proof, paths.log, paths.gates, paths.checker)
+    for path in (*files, row.worktree or paths.worktree):
         try:
             state = os.stat(path)
+            marks.append((state.st_mtime_ns, state.st_size))
         except OSError:
             marks.append((0, 0))
-        else:
-            marks.append((state.st_mtime_ns, state.st_size))
     return tuple(marks)
 
 
@@ -207,7 +209,7 @@ def _verdict(value: object) -> tuple[str, ...]:
     if not isinstance(value, dict) or not value.get("verdict"):
         return ()
     by = " ".join(str(value[name]) for name in ("by", "who") if isinstance(value.get(name), str))
-    return (f"{value['verdict']}{' by ' + by if by else ''}", *_texts(value.get("reasons")))
+    return (f"{value['verdict']}{' by ' + by if by else ''}", *texts(value.get("reasons")))
 
 
 def _merges(merge: dict[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
@@ -216,7 +218,7 @@ def _merges(merge: dict[str, Any]) -> Iterator[tuple[str, str, bool, str]]:
         for loop, tries in list(attempts.items())[:MOST]:
             for one in tries if isinstance(tries, list) else []:
                 if isinstance(one, dict):
-                    said = ", ".join(_texts(one.get("conflicts"))) or str(one.get("output") or "")
+                    said = ", ".join(texts(one.get("conflicts"))) or str(one.get("output") or "")
                     yield str(loop), str(one.get("strategy") or "?"), one.get("ok") is True, said[:500]
 
 
@@ -356,8 +358,9 @@ def _gate(gate_id: str, value: dict[str, Any] | None, row: LoopRow) -> Gate:
         command=words,
         log=_text(value.get("log")),
         tail=tuple(tail[-TAIL_LINES:]),
-        blockers=_texts(value.get("blockers")),
-        left_behind=_texts(value.get("side_effects")),
+        blockers=texts(value.get("blockers")),
+        left_behind=texts(value.get("side_effects")),
+        base_failed=isinstance(base := value.get("base"), dict) and base.get("ok") is False,
     )
 
 
@@ -389,7 +392,7 @@ def read_proof(paths: LoopPaths) -> Proof:
         _text(value.get("base_commit")),
         _text(value.get("head_commit")),
         tuple(claims),
-        _texts(value.get("blockers")),
+        texts(value.get("blockers")),
     )
 
 
@@ -414,8 +417,8 @@ def read_findings(paths: LoopPaths) -> tuple[Finding, ...]:
         value = read_object(paths.checker / "checker-findings.json")
         if value is not None:
             found.append(_said(_number(value.get("iteration")) or 1, "checkers", value))
-    for iteration, texts in _refused(paths):
-        gates = tuple(text for text in texts if not text.startswith("checker-"))
+    for iteration, said in _refused(paths):
+        gates = tuple(text for text in said if not text.startswith("checker-"))
         if gates:
             found.append(Finding(iteration, "gates", False, gates))
     return tuple(sorted(found, key=lambda one: (-one.iteration, one.who)))
@@ -423,15 +426,15 @@ def read_findings(paths: LoopPaths) -> tuple[Finding, ...]:
 
 def _said(iteration: int, who: str, value: dict[str, Any]) -> Finding:
     approved, fresh = value.get("approved"), value.get("fresh_session")
-    texts = (
-        *_texts(value.get("findings")),
-        *(f"side effect: {text}" for text in _texts(value.get("side_effects_detected"))),
+    said = (
+        *texts(value.get("findings")),
+        *(f"side effect: {text}" for text in texts(value.get("side_effects_detected"))),
     )
     return Finding(
         iteration,
         who,
         approved if isinstance(approved, bool) else None,
-        texts[:MOST],
+        said[:MOST],
         fresh if isinstance(fresh, bool) else None,
     )
 
@@ -447,13 +450,13 @@ def _refused(paths: LoopPaths) -> Iterator[tuple[int, tuple[str, ...]]]:
         if isinstance(progress, dict):
             iteration = _number(progress.get("iteration")) or 0
             if iteration > 1 and progress.get("findings"):
-                yield iteration - 1, _texts(progress["findings"])
+                yield iteration - 1, texts(progress["findings"])
     state, latest = read_object(paths.state) or {}, read_object(paths.checkpoint) or {}
     progress = latest.get("meshtui")
     if isinstance(progress, dict) and state.get("status") in ("blocked", "failed"):
-        texts = _texts(progress.get("findings"))
-        if texts:
-            yield _number(progress.get("iteration")) or 0, texts
+        findings = texts(progress.get("findings"))
+        if findings:
+            yield _number(progress.get("iteration")) or 0, findings
 
 
 # -- log --------------------------------------------------------------------------------------------
@@ -490,10 +493,6 @@ def _call(home: RunDir, call_id: object) -> CallView | None:
 
 def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _texts(value: object) -> tuple[str, ...]:
-    return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 
 def _number(value: object) -> int | None:

@@ -11,6 +11,8 @@ from meshtui.core import storage, strict_json
 from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.mesh.paths import LoopPaths, MissionPaths
+from meshtui.core.mesh.rebuild import rebuilt_state
+from meshtui.core.models.mesh_names import ENDED
 
 if TYPE_CHECKING:
     # Whoever only reads plain objects need not wait for the models.
@@ -68,16 +70,42 @@ def load_plan(paths: MissionPaths) -> Plan:
 
 
 def read_state(paths: LoopPaths) -> LoopState | None:
-    """A loop's state."""
+    """A loop's state; where its file is damaged or lost, what proof and checkpoint tell of it."""
+    return load_state(paths)[0]
+
+
+def load_state(paths: LoopPaths) -> tuple[LoopState | None, str | None]:
+    """:func:`read_state`, and what is wrong with the file if it is damaged or lost."""
     from meshtui.core.models.mesh import LoopState
 
-    return read_model(paths.state, LoopState)
+    problem = None
+    try:
+        found = read_model(paths.state, LoopState)
+    except InvalidInput as error:
+        found, problem = None, str(error)
+    if found is None and (problem is not None or paths.checkpoint.exists()):
+        # Damaged ones of these count as missing; the checkpoint is repaired by who runs the loop.
+        told = rebuilt_state(_readable(paths.proof), _readable(paths.checkpoint))
+        about = {"mission_id": paths.root.parent.parent.name, "loop_id": paths.root.name}
+        found = LoopState.model_validate({**about, **told})
+        problem = problem or f"{paths.state} is lost"
+    return found, problem
 
 
-def write_state(paths: LoopPaths, state: LoopState, clock: Clock) -> None:
-    """Write a loop's state; not synced, checkpoints are what a restart goes by."""
+def _readable(path: Path) -> dict[str, Any]:
+    try:
+        return read_json(path) or {}
+    except InvalidInput:
+        return {}
+
+
+def write_state(paths: LoopPaths, state: LoopState, clock: Clock, *, durable: bool | None = None) -> None:
+    """Write a loop's state; synced by default only where the loop has ended.
+
+    Until then its checkpoint is what a restart goes by.
+    """
     state.updated_at = iso(clock.now_ms())
-    write_json(paths.state, state.as_json(), durable=False)
+    write_json(paths.state, state.as_json(), durable=state.status in ENDED if durable is None else durable)
 
 
 def append_line(path: Path, value: Mapping[str, Any]) -> None:

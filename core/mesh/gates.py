@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from meshtui.core import storage
 from meshtui.core.calls import Call, tail_text
 from meshtui.core.clock import iso
+from meshtui.core.mesh.basegate import OnBase
 from meshtui.core.mesh.context import MissionContext, Progress
-from meshtui.core.mesh.files import sha256_of, write_json
+from meshtui.core.mesh.files import write_json
 from meshtui.core.mesh.gates_config import DetectedGates, GateSpec, in_force
-from meshtui.core.mesh.paths import LoopPaths, relative
-from meshtui.core.mesh.tasks import Finished, Task
+from meshtui.core.mesh.paths import LoopPaths
+from meshtui.core.mesh.tasks import Finished, Task, worker_evidence
 from meshtui.core.mesh.workers import Crew
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import GATE_RESULT, Evidence, Node
@@ -66,6 +66,7 @@ class GateRunner:
         detected = {
             key: GateSpec.from_json(value) for key, value in (raw if isinstance(raw, dict) else {}).items()
         }
+        self._on_base = OnBase(context, progress, crew, worktrees)
         self._specs = in_force(context.config, DetectedGates(detected))
 
     def run(
@@ -77,7 +78,7 @@ class GateRunner:
         matches none of the ``changed`` files is skipped.
         """
         report = GateReport()
-        for gate_id in gate_ids:
+        for number, gate_id in enumerate(gate_ids, 1):
             if gate_id == FINAL_ARBITER:
                 report.skipped.append(gate_id)
                 self._write(gate_id, ok=True, skipped=True, handled_by="loop-finalizer")
@@ -96,10 +97,12 @@ class GateRunner:
                 report.skipped.append(gate_id)
                 self._write(gate_id, ok=True, skipped=True, when=list(spec.when), candidate=candidate)
                 continue
-            self._run_one(gate_id, spec, candidate, report, label)
+            self._run_one(gate_id, spec, candidate, report, label, number)
         return report
 
-    def _run_one(self, gate_id: str, spec: GateSpec, candidate: str, report: GateReport, label: str) -> None:
+    def _run_one(
+        self, gate_id: str, spec: GateSpec, candidate: str, report: GateReport, label: str, number: int
+    ) -> None:
         argv = ("/bin/sh", "-c", spec.command) if isinstance(spec.command, str) else tuple(spec.command)
         slot = f"gate-{label}{gate_id}"
         if not self._crew.takes_over(slot):
@@ -115,13 +118,18 @@ class GateRunner:
         )
         self._worktrees.clean_at = None
         finished = self._crew.run([task])[0]
-        left = self._worktrees.reset(candidate)
+        left = self._worktrees.put_back(candidate, self._crew, slot)
         call = Call.attach(self._context.run_dir, finished.call_id)
         evidence = self._evidence(gate_id, spec, finished, call)
         report.evidence.append(evidence)
         timed_out = finished.ending == "deadline"
         (report.passed if finished.ok else report.failed).append(gate_id)
         words = _tail(call)
+        base = None
+        if not finished.ok and not label and finished.ending is None:
+            base = self._on_base.result(gate_id, argv, spec.timeout_seconds, number)
+        if base is not None and all(item.call != base.call for item in self._progress.evidence):
+            report.evidence.append(base)
         if not finished.ok:
             how = (
                 "timed out"
@@ -131,7 +139,7 @@ class GateRunner:
                 else finished.ending
             )
             report.findings.append(
-                f"gate {gate_id} failed ({how}): {words[-2000:].strip() or 'it said nothing'}"
+                f"gate {gate_id} failed ({how}{_beside(base)}): {words[-2000:].strip() or 'it said nothing'}"
             )
         self._write(
             gate_id,
@@ -148,20 +156,16 @@ class GateRunner:
             sha256=evidence.sha256,
             candidate=candidate,
             side_effects=list(left),
+            base=None
+            if base is None
+            else {"ok": base.exit_code == 0, "exit_code": base.exit_code, "call": base.call},
         )
 
     def _evidence(self, gate_id: str, spec: GateSpec, finished: Finished, call: Call) -> Evidence:
-        if call.stdout.exists():
-            storage.sync_file(call.stdout)
-        return Evidence(
-            claim=f"gate {gate_id} {'passed' if finished.ok else 'failed'}",
-            call=finished.call_id,
-            command=spec.command if isinstance(spec.command, str) else " ".join(spec.command),
-            exit_code=finished.code,
-            duration_ms=finished.duration_ms,
-            log=relative(self._context.run_dir, call.stdout),
-            sha256=sha256_of(call.stdout),
-        )
+        claim = f"gate {gate_id} {'passed' if finished.ok else 'failed'}"
+        made = worker_evidence(self._context.run_dir, finished, claim)
+        made.command = spec.command if isinstance(spec.command, str) else " ".join(spec.command)
+        return made
 
     def builtin(self, gate_ids: list[str]) -> GateReport:
         """The gates that meshtui answers itself: state, budget, freshness of the checkers' sessions."""
@@ -220,6 +224,13 @@ class GateRunner:
             **fields,
         }
         write_json(self._paths.gate(gate_id), value, durable=False)
+
+
+def _beside(base: Evidence | None) -> str:
+    """What a failure is to be seen beside."""
+    if base is None:
+        return ""
+    return "; it passes on the base" if base.exit_code == 0 else f"; on the base too, exit {base.exit_code}"
 
 
 def _tail(call: Call) -> str:

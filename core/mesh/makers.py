@@ -22,6 +22,8 @@ from meshtui.core.vcs.patching import apply_change
 
 FRESH = "-fresh"
 """Ends the slot of a maker that is tried once more without its session."""
+MAX_KEPT_REPLY = 200_000
+"""Characters of a maker's reply that its artefact holds; the whole is in its call's log."""
 MAKER_RESULT = "sks.loop-worker-run-result.v1"
 PATCH_CANDIDATE = "sks.loop-patch-candidate.v1"
 
@@ -174,6 +176,7 @@ class Makers:
         outcome = done.outcome
         error = outcome.error if outcome is not None else (f"ended: {done.ending}" if done.ending else None)
         session = outcome.session_id if outcome is not None else None
+        reply = outcome.reply if outcome is not None else ""
         write_json(
             path,
             {
@@ -188,7 +191,9 @@ class Makers:
                 "call": done.call_id,
                 "exit_code": done.code,
                 "duration_ms": done.duration_ms,
-                "reply": (outcome.reply[:200_000] if outcome is not None else ""),
+                "reply": reply[:MAX_KEPT_REPLY],
+                "reply_truncated": len(reply) > MAX_KEPT_REPLY
+                or (outcome is not None and outcome.reply_truncated),
                 "error": error,
                 "findings_given": said,
                 "left_running": list(done.left_running),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -13,7 +13,7 @@ from typing import Any, Literal
 from meshtui.core import storage
 from meshtui.core.calls import Call
 from meshtui.core.clock import Clock, SystemClock, iso
-from meshtui.core.config import Config, LoadedConfig
+from meshtui.core.config import Config
 from meshtui.core.errors import InvalidInput, MeshtuiError
 from meshtui.core.journal import Journal
 from meshtui.core.lane.lease import Lease
@@ -27,13 +27,14 @@ from meshtui.core.mesh.context import (
 )
 from meshtui.core.mesh.counts import loop_cap
 from meshtui.core.mesh.facts import graph_of
-from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
+from meshtui.core.mesh.files import load_plan, load_state, read_json, write_json, write_state
 from meshtui.core.mesh.integration import IntegrationRuntime
 from meshtui.core.mesh.ledger import OwnerLedger, concurrency_budget
 from meshtui.core.mesh.loop import LoopRuntime, new_state
 from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.places import worktrees_of
 from meshtui.core.mesh.proof import graph_proof, loop_proof
-from meshtui.core.mesh.scheduler import Capacity, loops_of, ready
+from meshtui.core.mesh.scheduler import Capacity, Scheduler, dependents, loops_of, ready
 from meshtui.core.mesh.tasks import end_together
 from meshtui.core.mesh.validate import check_plan
 from meshtui.core.mesh.worktrees import LoopWorktrees
@@ -44,6 +45,8 @@ from meshtui.core.vcs.git import Git
 
 POLL_SECONDS = 0.03
 WORKERS_PER_LOOP = 4
+BROKEN: tuple[Status, ...] = ("blocked", "failed", "cancelled")
+"""Ends that block what waits for such a loop; a handoff only makes it wait."""
 
 MissionState = Literal["done", "bad", "handoff", "stopped", "handed over"]
 
@@ -89,6 +92,9 @@ class MissionRunner:
         self._ended: queue.Queue[tuple[str, Status, BaseException | None]] = queue.Queue()
         self._running: dict[str, threading.Thread] = {}
         self._states: dict[str, LoopState] = {}
+        self._nodes: dict[str, Node] = {}
+        self._news: list[str] = []
+        """Loops that ended and of which the scheduler has not heard yet."""
         self._most_loops = 0
         self._started = 0
         self._failure: BaseException | None = None
@@ -186,14 +192,15 @@ class MissionRunner:
         return end_together(calls, "killed")
 
     def _state_of(self, context: MissionContext, node: Node) -> LoopState:
-        """A loop's state; a damaged file is kept aside and the loop counts as interrupted."""
+        """A loop's state; a damaged file is kept aside and told again from proof and checkpoint."""
         paths = self.paths.loop(node.loop_id)
-        try:
-            found = read_state(paths)
-        except InvalidInput as error:
-            aside = storage.set_aside(paths.state, self._clock.now_ms())
-            context.note("state_damaged", node.loop_id, message=f"{error}; kept as {aside.name}")
-            found = new_state(context, node, "queued")
+        found, problem = load_state(paths)
+        if problem is not None and found is not None:
+            self._lease.verify()
+            if paths.state.exists():
+                problem += f"; kept as {storage.set_aside(paths.state, self._clock.now_ms()).name}"
+            context.note("state_damaged", node.loop_id, message=problem)
+            write_state(paths, found, self._clock, durable=True)
         return found or new_state(context, node, "planned")
 
     def _context(self, plan: Plan) -> MissionContext:
@@ -204,11 +211,12 @@ class MissionRunner:
         repo = Path(plan.repo)
         if not repo.is_dir():
             raise InvalidInput(f"the repository {repo} of mission {plan.mission_id} is gone")
+        self._nodes = {node.loop_id: node for node in plan.graph.nodes}
         git = Git(repo)
         config, mesh = self._options.config, self._options.config.mesh
         loops = self._loop_cap(plan)
         workers = mesh.max_active_workers or loops * WORKERS_PER_LOOP
-        root = Path(mesh.worktrees) if mesh.worktrees else default_worktrees(repo)
+        root = worktrees_of(config, repo)
         return MissionContext(
             run_dir=self._run_dir,
             paths=self.paths,
@@ -265,6 +273,7 @@ class MissionRunner:
         progress.used, progress.wall_recorded_at, progress.started_at = BudgetUsed(), 0, 0
         progress.passed, progress.failed, progress.skipped, progress.gate_blockers = [], [], [], []
         progress.evidence, progress.violations, progress.survivors, progress.rivals = [], [], [], []
+        progress.on_base = {}
         progress.makers_used = progress.checkers_used = 0
         progress.warned = None
         for held in progress.held.values():
@@ -279,8 +288,10 @@ class MissionRunner:
 
     def _work(self, context: MissionContext) -> None:
         ledger = OwnerLedger(context)
-        loops = loops_of(context.plan)
         cap = self._loop_cap(context.plan)
+        self._block_dependents(context)
+        scheduler = Scheduler(loops_of(context.plan), Capacity(max_loops=cap), self._statuses())
+        after = dependents(context.plan)
         context.note(
             "mission_started",
             context.plan.mission_id,
@@ -289,20 +300,18 @@ class MissionRunner:
             request=context.plan.request[:500],
             **graph_of(context.plan),
         )
-        changed = True
         while True:
             try:
-                changed = self._heed_kills(context) or changed
+                self._heed_kills(context)
                 leaving = (
                     self._signals.stop.is_set()
                     or self._signals.hand_over.is_set()
                     or self._failure is not None
                 )
-                if changed and not leaving:
-                    self._block_dependents(context)
-                    decision = ready(loops, self._statuses(), Capacity(max_loops=cap))
-                    for loop_id in decision.start:
-                        self._start(context, context.plan.node(loop_id), ledger)
+                if not leaving:
+                    self._pass_on(context, scheduler, after)
+                    for loop_id in scheduler.start():
+                        self._start(context, self._nodes[loop_id], ledger)
             except MeshtuiError as error:
                 # The loops at work stop where they are, then the error is reported.
                 if self._failure is None:
@@ -310,7 +319,28 @@ class MissionRunner:
                     self._signals.stop.set()
             if not self._running:
                 return
-            changed = self._collect(context, ledger)
+            self._collect(context, ledger)
+
+    def _pass_on(
+        self, context: MissionContext, scheduler: Scheduler, after: Mapping[str, Sequence[str]]
+    ) -> None:
+        """Tell the scheduler which loops ended, and block by name what waits for one that ended badly.
+
+        Each loop is looked at once in a run. Behind a handoff the scheduler starts nothing either, but the
+        loops there go on waiting for the person.
+        """
+        ended, self._news = self._news, []
+        for loop_id in ended:
+            status = self._states[loop_id].status
+            if scheduler.state(loop_id) not in ENDED:
+                scheduler.finish(loop_id, status)
+            waiting = [loop_id] if status in BROKEN else []
+            while waiting:
+                for later in after[waiting.pop()]:
+                    if self._states[later].status not in ENDED:
+                        why = [f"dependency {loop_id}: {status}"]
+                        self._settle_unstarted(context, self._nodes[later], "blocked", why)
+                        waiting.append(later)
 
     def _block_dependents(self, context: MissionContext) -> None:
         """Block what waits for loops that ended badly, by their names; behind a handoff it goes on waiting."""
@@ -320,10 +350,10 @@ class MissionRunner:
                 name: [f"dependency {other}: {self._states[other].status}" for other in because]
                 for name, because in decision.blocked.items()
                 if self._states[name].status not in ENDED
-                and any(self._states[other].status in ("blocked", "failed", "cancelled") for other in because)
+                and any(self._states[other].status in BROKEN for other in because)
             }
             for loop_id, why in blocked.items():
-                self._settle_unstarted(context, context.plan.node(loop_id), "blocked", why)
+                self._settle_unstarted(context, self._nodes[loop_id], "blocked", why)
             if not blocked:
                 return
 
@@ -346,36 +376,37 @@ class MissionRunner:
         self._most_loops = max(self._most_loops, len(self._running))
         thread.start()
 
-    def _collect(self, context: MissionContext, ledger: OwnerLedger) -> bool:
-        """Take the loops that ended; whether there was one."""
+    def _collect(self, context: MissionContext, ledger: OwnerLedger) -> None:
+        """Take a loop that ended, if there is one soon."""
         try:
             loop_id, status, error = self._ended.get(timeout=POLL_SECONDS)
         except queue.Empty:
-            return False
+            return
         self._running.pop(loop_id).join()
         if error is not None:
             # The other loops stop where they are, then the error is reported.
             self._failure = self._failure or error
             self._signals.stop.set()
-            return True
-        self._states[loop_id] = self._state_of(context, context.plan.node(loop_id))
+            return
+        node = self._nodes[loop_id]
+        self._states[loop_id] = self._state_of(context, node)
         self._states[loop_id].status = status
+        if status in ENDED:
+            self._news.append(loop_id)
         if self._failure is None:
-            ledger.release(context.plan.node(loop_id))
-        return True
+            ledger.release(node)
 
-    def _heed_kills(self, context: MissionContext) -> bool:
-        """Act on kill requests; whether there was one."""
+    def _heed_kills(self, context: MissionContext) -> None:
+        """Act on kill requests, if there are any."""
         requests = control.pending_kills(self.paths)
         if not requests:
-            return False
+            return
         self._lease.verify()
         for request in requests:
             targets = list(self._states) if request.target == control.ALL else [request.target]
             for loop_id in targets:
                 self._kill(context, loop_id)
         control.spend(requests)
-        return True
 
     def _kill(self, context: MissionContext, loop_id: str) -> None:
         state = self._states.get(loop_id)
@@ -385,8 +416,9 @@ class MissionRunner:
         context.note("loop_kill_requested", loop_id)
         if loop_id not in self._running:
             self._settle_unstarted(
-                context, context.plan.node(loop_id), "cancelled", ["killed by operator before it started"]
+                context, self._nodes[loop_id], "cancelled", ["killed by operator before it started"]
             )
+            self._news.append(loop_id)
 
     def _settle_unstarted(
         self, context: MissionContext, node: Node, status: Status, blockers: list[str]
@@ -474,18 +506,3 @@ class MissionRunner:
             except MeshtuiError as error:
                 context.note("worktree_kept", node.loop_id, message=str(error))
         storage.remove_dir(context.worktrees)
-
-
-def worktrees_of(loaded: LoadedConfig, repo: Path) -> Path:
-    """Where worktrees of ``repo`` stand."""
-    named = loaded.config.mesh.worktrees
-    return Path(named) if named else default_worktrees(repo)
-
-
-def default_worktrees(repo: Path) -> Path:
-    """``$XDG_STATE_HOME/meshtui/worktrees/<hash of the repo>/``."""
-    import hashlib
-
-    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
-    key = hashlib.sha256(os.fsencode(os.path.realpath(repo))).hexdigest()[:12]
-    return Path(state) / "meshtui" / "worktrees" / key

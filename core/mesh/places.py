@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.lane.create import repo_of
@@ -10,6 +13,10 @@ from meshtui.core.mesh.files import read_json
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.models.mesh_names import is_mesh_id
 from meshtui.core.run_dir import RunDir
+
+if TYPE_CHECKING:
+    # Whoever only looks need not wait for the models.
+    from meshtui.core.config import Config
 
 FOREIGN = Path(".sneakoscope") / "missions"
 
@@ -49,3 +56,16 @@ def _folders(run_dir: RunDir) -> list[Path]:
     if repo is not None:
         folders.append(repo / FOREIGN)
     return list(dict.fromkeys(folders))
+
+
+def worktrees_of(config: Config, repo: Path) -> Path:
+    """Where worktrees of ``repo`` stand."""
+    named = config.mesh.worktrees
+    return Path(named) if named else default_worktrees(repo)
+
+
+def default_worktrees(repo: Path) -> Path:
+    """``$XDG_STATE_HOME/meshtui/worktrees/<hash of the repo>/``."""
+    state = os.environ.get("XDG_STATE_HOME") or str(Path.home() / ".local" / "state")
+    key = hashlib.sha256(os.fsencode(os.path.realpath(repo))).hexdigest()[:12]
+    return Path(state) / "meshtui" / "worktrees" / key

@@ -10,6 +10,7 @@ from meshtui.core.clock import iso
 from meshtui.core.engines.base import Usage
 from meshtui.core.mesh.context import MissionContext, Progress
 from meshtui.core.mesh.paths import LoopPaths, relative
+from meshtui.core.mesh.tally import gates_of
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import GRAPH_PROOF, PROOF, Evidence, LoopState, Node, Plan, Status
 
@@ -115,7 +116,6 @@ def graph_proof(
     for state in states.values():
         if state.status in counts:
             counts[state.status] += 1
-    gates: dict[str, list[str]] = {"selected": [], "passed": [], "failed": [], "skipped": []}
     sequential = 0
     usage = Usage()
     found = list(blockers)
@@ -125,16 +125,8 @@ def graph_proof(
             continue
         usage = usage.plus(Usage.from_json(proof.get("budget", {}).get("used")))
         sequential += int(proof.get("budget", {}).get("used", {}).get("wall_ms", 0))
-        for name, key in (
-            ("selected", "selected_gates"),
-            ("passed", "passed_gates"),
-            ("failed", "failed_gates"),
-            ("skipped", "skipped_gates"),
-        ):
-            gates[name] += [
-                gate for gate in proof.get("gate_result", {}).get(key, []) if gate not in gates[name]
-            ]
         found += [f"{node.loop_id}: {text}" for text in proof.get("blockers", [])]
+    gates = gates_of([proofs[node.loop_id] for node in plan.graph.nodes if node.loop_id in proofs])
     merged = bool(merge and merge.get("ok"))
     clean = bool(side_effects and side_effects.get("ok"))
     judged = arbiter is None or arbiter.get("verdict") == "approve"

@@ -12,8 +12,8 @@ from meshtui.core.clock import SystemClock
 from meshtui.core.errors import InvalidInput, MeshtuiError
 from meshtui.core.lane.lease import Lease, holder
 from meshtui.core.mesh.files import load_plan, read_json
-from meshtui.core.mesh.mission import worktrees_of
 from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.places import worktrees_of
 from meshtui.core.mesh.service import configuration
 from meshtui.core.models.mesh import Plan
 from meshtui.core.run_dir import RunDir
@@ -89,7 +89,10 @@ def find_worktrees(run_dir: RunDir) -> list[PrunableWorktree]:
 
 def _root(run_dir: RunDir, plan: Plan) -> Path:
     assert plan.repo is not None
-    return worktrees_of(configuration(run_dir, Path(plan.repo)), Path(plan.repo)).resolve() / plan.mission_id
+    return (
+        worktrees_of(configuration(run_dir, Path(plan.repo)).config, Path(plan.repo)).resolve()
+        / plan.mission_id
+    )
 
 
 def _why(run_dir: RunDir, paths: MissionPaths, plan: Plan, place: Path) -> str | None:

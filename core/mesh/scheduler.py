@@ -92,6 +92,15 @@ def loop_of(node: Node) -> LoopNode:
     return LoopNode(node.loop_id, tuple(node.dependencies), workers)
 
 
+def dependents(plan: Plan) -> dict[str, list[str]]:
+    """Which loops wait for each loop of a plan."""
+    after: dict[str, list[str]] = {node.loop_id: [] for node in plan.graph.nodes}
+    for node in plan.graph.nodes:
+        for name in dict.fromkeys(node.dependencies):
+            after[name].append(node.loop_id)
+    return after
+
+
 class _Graph:
     """The loops by number, with what waits for what."""
 

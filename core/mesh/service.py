@@ -20,9 +20,9 @@ from meshtui.core.mesh.context import EngineFactory
 from meshtui.core.mesh.facts import graph_of
 from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
 from meshtui.core.mesh.integration import ARBITER
-from meshtui.core.mesh.mission import MissionOptions, MissionOutcome, MissionRunner, worktrees_of
+from meshtui.core.mesh.mission import MissionOptions, MissionOutcome, MissionRunner
 from meshtui.core.mesh.paths import MissionPaths
-from meshtui.core.mesh.places import mission_places
+from meshtui.core.mesh.places import mission_places, worktrees_of
 from meshtui.core.mesh.planner import PlanRequest, plan
 from meshtui.core.mesh.validate import check_plan
 from meshtui.core.models.mesh import ENDED, Handoff, Parallelism, Plan, is_mesh_id
@@ -290,7 +290,7 @@ def answer_mission(
             proof["status"], proof["blockers"] = state.status, state.blockers
             proof["handoff"] = {**(proof.get("handoff") or {}), "required": False}
         write_json(proof_path, proof)
-        write_state(paths.loop(name), state, clock)
+        write_state(paths.loop(name), state, clock, durable=True)
         Journal(run_dir, clock).append(
             "handoff_answered",
             f"{paths.mission_id}/{name}",
@@ -345,7 +345,7 @@ def what_discard_loses(run_dir: RunDir, paths: MissionPaths) -> Discard:
             f"the repository of mission {paths.mission_id} is gone: there is nothing to discard"
         )
     loaded = configuration(run_dir, Path(made.repo))
-    root = worktrees_of(loaded, Path(made.repo))
+    root = worktrees_of(loaded.config, Path(made.repo))
     return discardable(Git(Path(made.repo)), paths.mission_id, roots=[root / paths.mission_id])
 
 

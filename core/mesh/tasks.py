@@ -11,6 +11,7 @@ from meshtui.core import storage
 from meshtui.core.calls import Call, CallRole
 from meshtui.core.calls.call import EndReason
 from meshtui.core.engines.base import Engine, Outcome
+from meshtui.core.errors import MeshtuiError
 from meshtui.core.mesh.files import sha256_of
 from meshtui.core.mesh.paths import relative
 from meshtui.core.models.mesh import Evidence
@@ -83,13 +84,18 @@ def worker_evidence(run_dir: RunDir, done: Finished, claim: str, *, artifact: Pa
 
 
 def end_together(calls: Sequence[Call], reason: EndReason) -> list[str]:
-    """End several calls at the same time; what would not end."""
+    """End several calls at the same time; what would not end. Raises what stood against it."""
     survivors: list[str] = []
+    failures: list[MeshtuiError] = []
     lock = threading.Lock()
 
     def end(call: Call) -> None:
-        left = call.end(reason, "runner").survivors
-        swept = [name for name in call.sweep() if name.endswith("still running")]
+        try:
+            left = call.end(reason, "runner").survivors
+            swept = [name for name in call.sweep() if name.endswith("still running")]
+        except MeshtuiError as error:
+            failures.append(error)
+            return
         with lock:
             survivors.extend([*left, *swept])
 
@@ -98,4 +104,6 @@ def end_together(calls: Sequence[Call], reason: EndReason) -> list[str]:
         thread.start()
     for thread in threads:
         thread.join()
+    if failures:
+        raise failures[0]
     return survivors

@@ -12,6 +12,7 @@ from meshtui.core.errors import InvalidInput, MeshtuiError, NotFound
 from meshtui.core.mesh.files import load_plan, read_json, sha256_of
 from meshtui.core.mesh.gates_config import BUILTIN
 from meshtui.core.mesh.paths import MissionPaths
+from meshtui.core.mesh.tally import gates_of
 from meshtui.core.models.mesh import Node, OwnerScope, Plan
 from meshtui.core.run_dir import RunDir
 from meshtui.core.vcs.change import diff, outside
@@ -214,10 +215,9 @@ class Verifier:
 
     def _graph(self, proof: Mapping[str, Any]) -> None:
         subject = self._plan.mission_id
-        statuses = [
-            (read_json(self._paths.loop(node.loop_id).proof) or {}).get("status")
-            for node in self._plan.graph.nodes
-        ]
+        proofs = [read_json(self._paths.loop(node.loop_id).proof) or {} for node in self._plan.graph.nodes]
+        statuses = [item.get("status") for item in proofs]
+        self._all_gates(subject, proof, gates_of(proofs))
         done = statuses.count("completed")
         self._add(
             subject, "completed loops", done == proof.get("completed_loops"), f"{done} of {len(statuses)}"
@@ -228,3 +228,17 @@ class Verifier:
         branch, head = merge.get("branch"), merge.get("head_commit")
         if isinstance(branch, str) and isinstance(head, str) and self._git is not None:
             self._branch(subject, branch, head)
+
+    def _all_gates(self, subject: str, proof: Mapping[str, Any], found: Mapping[str, list[str]]) -> None:
+        """The mission's gates have to be those of its loops."""
+        gates = proof.get("gates")
+        if not isinstance(gates, Mapping) or not isinstance(gates.get("passed"), list):
+            return
+        wrong = [str(gate) for gate in gates["passed"] if str(gate) not in found["passed"]]
+        missing = [gate for gate in found["failed"] if gate not in (gates.get("failed") or [])]
+        self._add(
+            subject,
+            "gates as the loops' proofs have them",
+            not wrong and not missing,
+            ", ".join([*wrong, *missing]) or f"{len(found['passed'])} passed, {len(found['failed'])} failed",
+        )

@@ -16,6 +16,7 @@ from meshtui.core.lane.lease import holder
 from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places
+from meshtui.core.mesh.rebuild import rebuilt_state
 from meshtui.core.mesh.runlog import RunLog, read_run_log
 from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
@@ -247,9 +248,12 @@ class MissionReader:
         files = self._loops.get(loop_id)
         if files is None:
             files = self._loops[loop_id] = (_File(paths.state), _File(paths.checkpoint), _File(paths.proof))
-        state = files[0].refresh() or {}
         checkpoint = files[1].refresh() or {}
         proof = files[2].refresh() or {}
+        state = files[0].refresh()
+        if state is None or not isinstance(state.get("status"), str):
+            # Cut off by a power cut, as a rule.
+            state = rebuilt_state(proof, checkpoint)
         status = str(state.get("status") or "planned")
         ended = status in ENDED
         log = self._log(loop_id)
@@ -274,11 +278,11 @@ class MissionReader:
             max_iterations=_int(budget.get("max_iterations")),
             level=str(node.get("level") or ""),
             risk=str(risk.get("level") or "low"),
-            risk_reasons=_texts(risk.get("reasons")),
+            risk_reasons=texts(risk.get("reasons")),
             route=str(node.get("route") or ""),
-            files=_texts(scope.get("files")),
-            directories=_texts(scope.get("directories")),
-            dependencies=_texts(node.get("dependencies")),
+            files=texts(scope.get("files")),
+            directories=texts(scope.get("directories")),
+            dependencies=texts(node.get("dependencies")),
             makers=_int(_dict(node.get("maker")).get("worker_count")),
             checkers=_int(_dict(node.get("checker")).get("worker_count")),
             active_workers=tuple(slot for slot, _ in alive),
@@ -287,13 +291,13 @@ class MissionReader:
             spent=None if ended else _spent(progress),
             workers_used=_workers(progress, proof),
             gates_selected=_selected(node),
-            gates_passed=_texts(gates.get("passed_gates") if ended else progress.get("passed")),
-            gates_failed=_texts(gates.get("failed_gates") if ended else progress.get("failed")),
-            gates_skipped=_texts(gates.get("skipped_gates") if ended else progress.get("skipped")),
+            gates_passed=texts(gates.get("passed_gates") if ended else progress.get("passed")),
+            gates_failed=texts(gates.get("failed_gates") if ended else progress.get("failed")),
+            gates_skipped=texts(gates.get("skipped_gates") if ended else progress.get("skipped")),
             budget_used=_dict(state.get("budget_used")),
             budget_max=budget,
-            changed_files=_texts(proof.get("changed_files") if ended else progress.get("changed_files")),
-            blockers=_texts(state.get("blockers")),
+            changed_files=texts(proof.get("changed_files") if ended else progress.get("changed_files")),
+            blockers=texts(state.get("blockers")),
             handoff_reason=_text(_dict(state.get("handoff")).get("reason")),
             worktree=_text(_dict(proof.get("worktree")).get("path")),
             branch=_text(acting.get("branch")),
@@ -429,7 +433,7 @@ def _selected(node: dict[str, Any]) -> tuple[str, ...]:
     found = [
         gate
         for stage in ("triage", "local", "checker", "integration", "final")
-        for gate in _texts(gates.get(stage))
+        for gate in texts(gates.get(stage))
     ]
     return tuple(dict.fromkeys(found))
 
@@ -442,7 +446,8 @@ def _text(value: object) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-def _texts(value: object) -> tuple[str, ...]:
+def texts(value: object) -> tuple[str, ...]:
+    """A list in a file as texts; anything else as none."""
     return tuple(str(item) for item in value) if isinstance(value, list) else ()
 
 

@@ -62,6 +62,16 @@ class _Running:
     activity: Activity
     ender: threading.Thread | None = None
     """Ends the call while the others go on to be followed."""
+    failure: MeshtuiError | None = None
+    """Why that could not be done."""
+
+
+def _end(item: _Running, call: Call, reason: EndReason) -> None:
+    """End a call; what stands against it (a full disk) is raised where the call is followed."""
+    try:
+        call.end(reason, "runner")
+    except MeshtuiError as error:
+        item.failure = error
 
 
 class Crew:
@@ -345,6 +355,8 @@ class Crew:
     def _watch(self, item: _Running) -> None:
         """Feed the reader and end a call that has written or taken too much."""
         self._drain(item, DRAIN_BYTES)
+        if item.failure is not None:
+            raise item.failure
         if item.ender is not None:
             return
         now = self._context.clock.now_ms()
@@ -356,7 +368,7 @@ class Crew:
         if reason is not None:
             # One that ignores SIGTERM takes seconds: the others are looked after meanwhile.
             call = Call.attach(self._context.run_dir, item.call.call_id, clock=self._context.clock)
-            item.ender = threading.Thread(target=call.end, args=(reason, "runner"), name="meshtui-end")
+            item.ender = threading.Thread(target=_end, args=(item, call, reason), name="meshtui-end")
             item.ender.start()
 
     def _drain(self, item: _Running, limit: int | None = None) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from meshtui.core import storage
 from meshtui.core.clock import iso
-from meshtui.core.errors import MeshtuiError
+from meshtui.core.errors import InvalidInput, MeshtuiError
 from meshtui.core.mesh.context import LoopBlocked, MissionContext, Progress
 from meshtui.core.mesh.files import write_json
 from meshtui.core.mesh.tasks import Task
@@ -14,8 +15,12 @@ from meshtui.core.mesh.workers import Crew
 from meshtui.core.models.mesh import WORKTREE, Node, Status
 from meshtui.core.vcs import worktree as trees
 from meshtui.core.vcs.change import Change, diff, reset_to, snapshot
+from meshtui.core.vcs.index import linked
 
 BRANCHES = "meshtui-loops"
+BASE_COPY = "base"
+DAMAGED = "the working copy itself, made anew"
+"""Stands among what a gate left behind."""
 UNFINISHED = ".unfinished"
 """Ends the name of the branch that keeps what was unfinished when a loop was ended."""
 
@@ -36,7 +41,9 @@ class LoopWorktrees:
 
     def prepare(self, crew: Crew) -> None:
         """Make the loop's working copy at its candidate or the base, and set it up once."""
-        if not self.main.is_dir():
+        if self.main.is_dir():
+            self._require_whole()
+        else:
             self._own_branch()
             self._forget_setup(self.main)
             storage.make_dirs(self.main.parent)
@@ -62,6 +69,13 @@ class LoopWorktrees:
         )
         if self.set_up(self.main, crew, "setup"):
             self.clean_at = None
+
+    def _require_whole(self) -> None:
+        """Refuse a working copy that a worker damaged: what is in it may be saved nowhere else."""
+        try:
+            linked(self.main)
+        except InvalidInput as error:
+            raise LoopBlocked(f"{error}: a worker damaged it; move it away, then resume") from None
 
     def _own_branch(self) -> None:
         """Refuse a branch of the loop's name that this mission did not make."""
@@ -96,6 +110,22 @@ class LoopWorktrees:
         self.clean_at = commit
         return left
 
+    def put_back(self, commit: str, crew: Crew, slot: str) -> list[str]:
+        """:meth:`reset` after a gate, which may have left no working copy at all; what was removed.
+
+        Everything that counts is in ``commit``: a damaged working copy is made anew and set up again.
+        """
+        try:
+            linked(self.main)
+        except InvalidInput:
+            trees.remove(self._context.git, self.main, force=True)
+            self._forget_setup(self.main)
+            trees.add(self._context.git, self.main, commit=commit, branch=self.branch, reuse=True)
+            if self.set_up(self.main, crew, f"setup-after-{slot}"):
+                self.clean_at = None
+            return [DAMAGED, *self.reset(commit)]
+        return self.reset(commit)
+
     def ensure_at(self, commit: str) -> None:
         """:meth:`reset`, unless nothing was run there since it came to stand at ``commit``."""
         if self.clean_at != commit:
@@ -127,14 +157,12 @@ class LoopWorktrees:
 
     def copies(self) -> list[Path]:
         """The working copies beside the loop's own."""
-        prefix = f"{self._node.loop_id}."
         if not self._context.worktrees.is_dir():
             return []
-        return sorted(
-            path
-            for path in self._context.worktrees.iterdir()
-            if path.name.startswith(tuple(f"{prefix}{kind}-" for kind in ("maker", "checker", "arbiter")))
-        )
+        # Not what a worker put beside them under a name like theirs.
+        kinds = "|".join(("maker", "checker", "arbiter", BASE_COPY))
+        mine = re.compile(rf"{re.escape(self._node.loop_id)}\.(?:{kinds})-[0-9]+")
+        return sorted(path for path in self._context.worktrees.iterdir() if mine.fullmatch(path.name))
 
     def drop_copies(self, kind: str) -> None:
         """Remove the makers' or the checkers' copies; what they held is in the candidate, or was refused."""

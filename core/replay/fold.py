@@ -161,7 +161,10 @@ class LaneFold:
             self._drop(_quarantine_key(gone))
         key, row, place = self._row(event)
         name = _name(event)
-        if place is not None and name is not None and _sequence(row.key) >= _sequence(name):
+        if event.data.get("in_place") and name is not None and place in (None, "pending", "withdrawn"):
+            self._put(key, "pending", replace(_told(row, event), key=name, section="pending"))
+            return
+        if place is not None and name is not None and _sequence(row.key) >= _sequence(name) > 0:
             self.rows[key] = replace(_told(row, event), key=row.key)
             return
         fresh = event.event == "requeued"
@@ -185,6 +188,22 @@ class LaneFold:
                 call_id=None,
             ),
         )
+
+    def to_head(self, event: Event) -> None:
+        key, row, place = self._row(event)
+        name = _name(event)
+        if place in (None, "pending"):
+            self._put(
+                key, "pending", replace(row, key=name or at_head(row.key, RECOVERED), section="pending")
+            )
+
+    def edited(self, event: Event) -> None:
+        """Another envelope under the same id, as if it were queued anew."""
+        key, row, place = self._row(event)
+        name = _name(event) or (row.key if place == "pending" else _made_up(event))
+        self.parked.pop(key, None)
+        fresh = Row(key=name, section="pending", envelope_id=row.envelope_id, queued_at=row.queued_at)
+        self._put(key, "pending", _told(fresh, event))
 
     def withdrawn(self, event: Event) -> None:
         key, row, place = self._row(event)
@@ -468,6 +487,8 @@ _STEPS: dict[str, Step] = {
     "enqueued": LaneFold.enqueued,
     "restored": LaneFold.came_back,
     "requeued": LaneFold.came_back,
+    "moved_to_head": LaneFold.to_head,
+    "edited": LaneFold.edited,
     "withdrawn": LaneFold.withdrawn,
     "interrupted": LaneFold.known,
     "phase_started": LaneFold.started,
@@ -511,7 +532,8 @@ def _sequence(name: str) -> int:
 def _is_older(event: Event, row: Row) -> bool:
     """Whether an event is about an earlier run of a record than the row."""
     name = _name(event)
-    return name is not None and _sequence(name) < _sequence(row.key)
+    # What was put at the head stands before all numbers: of that nothing can be told.
+    return name is not None and 0 < _sequence(name) < _sequence(row.key)
 
 
 def _made_up(event: Event) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meshtui.cli.options import json_option
+from meshtui.cli.options import has_terminal, json_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.errors import WorkFailed
 
@@ -72,7 +72,7 @@ def _program() -> str:
 
 def _has_terminal() -> bool:
     able = os.environ.get("TERM", "dumb") not in ("", "dumb", "unknown")
-    return able and sys.stdin.isatty() and sys.stdout.isatty()
+    return able and has_terminal() and sys.stdout.isatty()
 
 
 def _work(where: Demo, *, as_json: bool) -> int:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -14,7 +12,7 @@ from typing import Any
 
 import click
 
-from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.options import existing, has_terminal, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, print_text, warn
 from meshtui.core.clock import SystemClock
 from meshtui.core.errors import InvalidInput, NotFound
@@ -54,18 +52,16 @@ def planning_options(command: Command) -> Command:
 @click.argument("request")
 def plan(run_dir: Path, as_json: bool, edit: bool, request: str, **options: Any) -> None:
     """Plan REQUEST as a graph of loops; nothing runs. With --edit a MISSION's plan is opened again."""
-    from meshtui.core.mesh.files import load_plan
     from meshtui.core.mesh.service import PlanOptions, broken, find_mission, make_plan, missions_in
 
     run = _made(run_dir, options.get("repo"))
     if edit and request in (*missions_in(run), "latest"):
-        paths = find_mission(run, request)
-        made = load_plan(paths)
+        # Not read before: what cannot be read is to be corrected there.
+        made = _edit(find_mission(run, request), quiet=as_json)
     else:
         made = make_plan(run, request, PlanOptions(**options))
-        paths = MissionPaths.of(run, made.mission_id)
-    if edit:
-        made = _edit(paths)
+        if edit:
+            made = _edit(MissionPaths.of(run, made.mission_id), quiet=as_json)
     blockers = broken(made)
     if as_json:
         print_json({**made.as_json(), "blockers": blockers})
@@ -105,18 +101,17 @@ def _made(root: Path, repo: Path | None) -> RunDir:
     return create_run_dir(root, SystemClock(), repo=repo)
 
 
-def _edit(paths: MissionPaths) -> Plan:
+def _edit(paths: MissionPaths, *, quiet: bool) -> Plan:
     from meshtui.core.mesh.files import load_plan
+    from meshtui.editor import open_in_editor
 
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor:
-        raise InvalidInput(f"$EDITOR is not set; edit {paths.plan} and run it: it is checked again then")
-    done = subprocess.run([*shlex.split(editor), str(paths.plan)], check=False)
-    if done.returncode != 0:
+    open_in_editor(paths.plan, quiet=quiet)
+    try:
+        return load_plan(paths)
+    except InvalidInput as error:
         raise InvalidInput(
-            f"the editor ended with {done.returncode}; the plan is as it was left in {paths.plan}"
-        )
-    return load_plan(paths)
+            f"{error}; correct it with: meshtui plan --edit {shlex.quote(paths.mission_id)}"
+        ) from None
 
 
 @click.command("run")
@@ -147,6 +142,8 @@ def run(
 
     name = options.get("mission_id")
     if subject == "-":
+        if sys.stdin is None:
+            raise InvalidInput("standard input is closed: give the request as a word, or pipe it in")
         subject, is_request = sys.stdin.buffer.read(MAX_REQUEST).decode("utf-8", "replace"), True
     missions = missions_in(RunDir(run_dir.absolute())) if run_dir.is_dir() else []
     if is_request and name is not None and name in missions:
@@ -223,7 +220,7 @@ def _run(
     if made.repo is None:
         raise InvalidInput(f"the plan of {paths.mission_id} names no repository: another tool runs it")
     loaded = configuration(where, Path(made.repo))
-    require_trust(loaded, ask=_ask if sys.stdin.isatty() and not as_json else None, allow=trust)
+    require_trust(loaded, ask=_ask if has_terminal() and not as_json else None, allow=trust)
     runner = open_mission(
         where, paths, loaded, engine_factory(loaded.config), engine=engine, max_active=max_active
     )
@@ -399,7 +396,7 @@ def discard(run_dir: Path, as_json: bool, yes: bool, mission: str) -> None:
         for line in found.lost:
             print_line(f"lost: {line}")
     if not yes:
-        if as_json or not sys.stdin.isatty():
+        if as_json or not has_terminal():
             raise InvalidInput(
                 f"{len(found.branches)} branches and {len(found.worktrees)} worktrees would go, {len(found.lost)} things be lost; say --yes to do it"
             )

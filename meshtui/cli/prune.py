@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
-from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.options import existing, has_terminal, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.errors import InvalidInput
 
@@ -36,7 +35,7 @@ def prune(run_dir: Path, as_json: bool, yes: bool) -> None:
             )
     if (found.calls or free) and not yes:
         what = f"{len(found.calls)} finished calls ({size} bytes) and {len(free)} worktrees"
-        if as_json or not sys.stdin.isatty():
+        if as_json or not has_terminal():
             raise InvalidInput(f"{what} would be removed; say --yes to do it")
         if not click.confirm(f"Remove {what} for good?", default=False):
             raise InvalidInput("nothing removed")

@@ -12,6 +12,7 @@ from meshtui.cli.options import RUN_DIR, existing, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.errors import InvalidInput
 from meshtui.core.lane.lane import Lane, checked
+from meshtui.core.lane.receipts import SeveralReceipt
 
 MAX_JSONL = 1 << 30
 
@@ -75,7 +76,7 @@ def enqueue(
     elif prompt is not None:
         envelopes = [_from_options(prompt, given)]
     else:
-        envelopes = [_read_one(file)]
+        envelopes = [read_envelope(file)]
     if not run_dir.exists():
         # What is refused makes no directory.
         checked(envelopes)
@@ -102,7 +103,8 @@ def _from_options(prompt: str, given: dict[str, Any]) -> dict[str, Any]:
     return {"kind": "phase", "prompt": prompt, **{names.get(key, key): value for key, value in given.items()}}
 
 
-def _read_one(file: Path | None) -> dict[str, Any]:
+def read_envelope(file: Path | None) -> dict[str, Any]:
+    """The envelope in ``file``, ``None`` for standard input."""
     from meshtui.core import storage, strict_json
 
     limit = strict_json.MAX_BYTES
@@ -167,10 +169,12 @@ def interrupt(run_dir: Path, as_json: bool) -> None:
 @click.command()
 @run_dir_option
 @json_option
-def restore(run_dir: Path, as_json: bool) -> None:
-    """Put withdrawn envelopes back at the end of the queue."""
+@click.argument("envelope_ids", metavar="[ID…]", nargs=-1)
+@click.option("--in-place", is_flag=True, help="Where they were before, not at the end.")
+def restore(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...], in_place: bool) -> None:
+    """Put withdrawn envelopes, all or those named, back at the end of the queue, in their old order."""
     lane = Lane(existing(run_dir), by="restore")
-    receipt = lane.restore()
+    receipt = lane.restore(envelope_ids or None, in_place=in_place)
     warn(lane.warnings)
     if as_json:
         print_json(receipt.as_json())
@@ -183,31 +187,50 @@ def restore(run_dir: Path, as_json: bool) -> None:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_id", metavar="ID")
-def withdraw(run_dir: Path, as_json: bool, envelope_id: str) -> None:
-    """Take one pending envelope out of the queue."""
+@click.argument("envelope_ids", metavar="ID…", nargs=-1, required=True)
+def withdraw(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> int:
+    """Take pending envelopes out of the queue."""
     lane = Lane(existing(run_dir), by="withdraw")
-    receipt = lane.withdraw(envelope_id)
+    if len(envelope_ids) > 1:
+        return _tell_several(lane.withdraw_many(envelope_ids), "withdrawn", lane, as_json)
+    receipt = lane.withdraw(envelope_ids[0])
     warn(lane.warnings)
     if as_json:
         print_json(receipt.as_json())
-        return
-    print_line(f"withdrawn {envelope_id}; {receipt.queue_depth} pending")
+    else:
+        print_line(f"withdrawn {receipt.envelope_id}; {receipt.queue_depth} pending")
+    return 0
 
 
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_id", metavar="ID")
-def requeue(run_dir: Path, as_json: bool, envelope_id: str) -> None:
-    """Run a finished, failed or withdrawn envelope again, at the end of the queue."""
+@click.argument("envelope_ids", metavar="ID…", nargs=-1, required=True)
+def requeue(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> int:
+    """Run finished, failed or withdrawn envelopes again, at the end of the queue."""
     lane = Lane(existing(run_dir), by="requeue")
-    receipt = lane.requeue(envelope_id)
+    if len(envelope_ids) > 1:
+        return _tell_several(lane.requeue_many(envelope_ids), "requeued", lane, as_json)
+    receipt = lane.requeue(envelope_ids[0])
     warn(lane.warnings)
     if as_json:
         print_json(receipt.as_json())
-        return
-    print_line(f"requeued {envelope_id}, {receipt.position} of {receipt.queue_depth} pending")
+    else:
+        print_line(f"requeued {receipt.envelope_id}, {receipt.position} of {receipt.queue_depth} pending")
+    return 0
+
+
+def _tell_several(receipt: SeveralReceipt, verb: str, lane: Lane, as_json: bool) -> int:
+    """Print what was done with several; the exit code, that of the first refusal if there is one."""
+    warn(lane.warnings)
+    if as_json:
+        value = receipt.as_json()
+        print_json({verb: value.pop("done"), **value})
+    else:
+        print_line(f"{verb} {len(receipt.done)}: {', '.join(receipt.done) or 'none'}")
+        for refusal in receipt.refused:
+            print_line(f"not {verb}: {refusal.error}")
+    return receipt.refused[0].exit_code if receipt.refused else 0
 
 
 @click.group(invoke_without_command=True)

@@ -18,6 +18,8 @@ _COMMANDS = {
     "restore": "queue",
     "withdraw": "queue",
     "requeue": "queue",
+    "head": "rearrange",
+    "edit": "rearrange",
     "quarantine": "queue",
     "answer": "steer",
     "stop": "steer",

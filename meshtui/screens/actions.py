@@ -2,28 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from textual.widgets import Input
-
-from meshtui import receipts
-from meshtui.bridge import Bridge, Ending, Operations
+from meshtui import command_lines, receipts, undo
+from meshtui.bridge import Bridge, Ending
 from meshtui.commands import BY_ACTION, Situation
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
-from meshtui.receipts import Said, count
+from meshtui.receipts import count
+from meshtui.screens.acting import Acting
 from meshtui.widgets.attention import NeedsYou, exit_by_number
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.table import QueueTable
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
+    from meshtui.widgets.filter_bar import FilterBar
+    from meshtui.widgets.listing import ListTable
     from meshtui.widgets.pane import PartsPane
-
-    _Base = Screen[None]
-else:
-    _Base = object
 
 
 class CanLeave(Protocol):
@@ -32,10 +26,7 @@ class CanLeave(Protocol):
     def leave(self, text: str | None = None) -> None: ...
 
 
-Work = Callable[[Operations], Any]
-
-
-class LaneActions(_Base):
+class LaneActions(Acting):
     """Mixed into the lane's screen."""
 
     view: LaneView | None
@@ -53,9 +44,17 @@ class LaneActions(_Base):
         @property
         def pane(self) -> PartsPane: ...
 
+        @property
+        def listing(self) -> ListTable[Any]: ...
+
+        @property
+        def filter_bar(self) -> FilterBar: ...
+
         def take_mission_exit(self, item: Attention, way: Exit) -> None: ...
 
         def open_details(self) -> None: ...
+
+        def _share_room(self) -> None: ...
 
         def focus_list(self) -> None: ...
 
@@ -70,6 +69,10 @@ class LaneActions(_Base):
     def show_section(self, section: Section) -> None:
         raise NotImplementedError
 
+    def matching(self, section: Section) -> int:
+        """How many rows of a list the filter means."""
+        raise NotImplementedError
+
     def show_key(self, key: str | None) -> bool:
         raise NotImplementedError
 
@@ -79,19 +82,6 @@ class LaneActions(_Base):
         if why is not None:
             self.tell(why, "warning")
         return why is not None
-
-    def _operate(self, work: Work, told: Callable[[Any], Said], *, create: bool = False) -> None:
-        if self.bridge is not None:
-            self.bridge.operate(work, told, create=create)
-
-    def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None:
-        from meshtui.screens.confirm import Confirm
-
-        def answered(answer: str | None) -> None:
-            if answer == "yes":
-                then()
-
-        self.app.push_screen(Confirm(question, loss, yes), answered)
 
     # The lane
 
@@ -103,9 +93,11 @@ class LaneActions(_Base):
         def entered(envelope: dict[str, Any] | None) -> None:
             if envelope is not None:
                 value = envelope
-                self._operate(lambda lane: lane.enqueue(value), receipts.enqueued, create=True)
+                self._operate(
+                    lambda lane: lane.enqueue(value), receipts.enqueued, create=True, undo=undo.of_enqueue
+                )
 
-        self.app.push_screen(EnqueueForm(), entered)
+        self.app.push_screen(EnqueueForm(root=self.root), entered)
 
     def action_interrupt(self) -> None:
         if self._refused("interrupt") or self.view is None:
@@ -114,22 +106,25 @@ class LaneActions(_Base):
         running = f" {self.view.active[0].title} goes on." if self.view.active else ""
         self._confirm(
             "Interrupt the lane?",
-            f"{count(pending, 'pending envelope')} will be withdrawn and not run.{running} R brings them back.",
+            f"{count(pending, 'pending envelope')} will be withdrawn and not run.{running} u undoes it, R brings them back.",
             "Withdraw all",
-            lambda: self._operate(lambda lane: lane.interrupt(), receipts.interrupted),
+            lambda: self._operate(
+                lambda lane: lane.interrupt(),
+                receipts.interrupted,
+                undo=lambda receipt: undo.of_withdrawal(receipt.withdrawn),
+            ),
+            command=command_lines.on_lane("interrupt", self.root),
         )
-
-    def action_restore(self) -> None:
-        if not self._refused("restore"):
-            self._operate(lambda lane: lane.restore(), receipts.restored)
 
     def action_pause(self) -> None:
         if self._refused("pause") or self.view is None:
             return
         if self.view.state == "paused":
-            self._operate(lambda lane: lane.resume(), receipts.paused)
+            command = command_lines.on_lane("continue", self.root)
+            self._operate(lambda lane: lane.resume(), receipts.paused, command=command)
         else:
-            self._operate(lambda lane: lane.pause(), receipts.paused)
+            command = command_lines.on_lane("pause", self.root)
+            self._operate(lambda lane: lane.pause(), receipts.paused, command=command)
 
     def action_kill(self) -> None:
         if self._refused("kill") or self.view is None:
@@ -140,7 +135,14 @@ class LaneActions(_Base):
             "Its call and everything it started will be ended now. What it did so far stays in its folder; "
             "the phase counts as failed. Its session is kept.",
             "Kill",
-            lambda: self._operate(lambda lane: lane.kill(row.envelope_id), receipts.killed),
+            lambda: self._operate(
+                lambda lane: lane.kill(row.envelope_id),
+                receipts.killed,
+                undo=lambda _: undo.final(
+                    f"the kill of {row.envelope_id}", "what was ended is over; r queues it again"
+                ),
+            ),
+            command=command_lines.on_lane("kill", self.root, "--envelope", row.envelope_id),
         )
 
     def action_extend(self) -> None:
@@ -181,7 +183,13 @@ class LaneActions(_Base):
             row = self.view.active[0]
             loss = f"{row.title} will be ended and put back at the head of the queue; the work of this attempt is lost."
         if self.runner_here:
-            self._confirm("Stop the runner of this console?", loss, "Stop", bridge.stop_runner)
+            self._confirm(
+                "Stop the runner of this console?",
+                loss,
+                "Stop",
+                bridge.stop_runner,
+                command=command_lines.on_lane("stop", self.root),
+            )
             return
         pid = self.view.runner.pid if self.view is not None else None
         self._confirm(
@@ -189,45 +197,19 @@ class LaneActions(_Base):
             loss,
             "Stop",
             lambda: self._operate(lambda lane: lane.stop(), receipts.stopped),
+            command=command_lines.on_lane("stop", self.root),
         )
-
-    # The selected record
-
-    def action_withdraw(self) -> None:
-        row = self.row
-        if self._refused("withdraw") or row is None:
-            return
-        self._confirm(
-            f"Withdraw {row.title}?",
-            f"{row.envelope_id} leaves the queue and will not run. R restores everything that was withdrawn.",
-            "Withdraw",
-            lambda: self._operate(lambda lane: lane.withdraw(row.envelope_id), receipts.withdrawn),
-        )
-
-    def action_requeue(self) -> None:
-        row = self.row
-        if not self._refused("requeue") and row is not None:
-            self._operate(lambda lane: lane.requeue(row.envelope_id), receipts.requeued)
-
-    def action_copy(self) -> None:
-        now = self.situation
-        if now.side == "loops" and now.loop is not None:
-            self.app.copy_to_clipboard(now.loop.key)
-            self.tell(f"Copied {now.loop.key}")
-            return
-        row = self.row
-        if row is None:
-            self.tell("Nothing is selected", "warning")
-            return
-        self.app.copy_to_clipboard(row.envelope_id)
-        self.tell(f"Copied {row.envelope_id}")
 
     # What needs an answer
 
     def action_answer(self) -> None:
         if self._refused("answer") or self.view is None:
             return
-        row = self.row
+        marked = [row for row in self.query_one(QueueTable).marked if row.section == "stalled"]
+        if len(marked) > 1:
+            self.answer_many(marked)
+            return
+        row = marked[0] if marked else self.row
         if row is None or row.section != "stalled":
             item = self.query_one(NeedsYou).selected
             by_key = {one.key: one for one in self.view.stalled}
@@ -250,6 +232,7 @@ class LaneActions(_Base):
                         deadline_seconds=answer.deadline_seconds,
                     ),
                     receipts.answered,
+                    undo=lambda _: undo.of_answers([row.envelope_id], answer.action),
                 )
 
         item = next((one for one in (self.view.attention if self.view else ()) if one.key == row.key), None)
@@ -284,35 +267,44 @@ class LaneActions(_Base):
         if way.action == "retry":
             seconds = _seconds_in(way.command)
             self._operate(
-                lambda lane: lane.answer(name, "retry", deadline_seconds=seconds), receipts.answered
+                lambda lane: lane.answer(name, "retry", deadline_seconds=seconds),
+                receipts.answered,
+                undo=lambda _: undo.of_answers([name], "retry"),
+                command=way.command,
             )
         elif way.action == "drop":
             self._confirm(
                 f"Drop {item.subject}?",
                 "It will not run again by itself and counts as failed: “dropped by operator”.",
                 "Drop",
-                lambda: self._operate(lambda lane: lane.answer(name, "drop"), receipts.answered),
+                lambda: self._operate(
+                    lambda lane: lane.answer(name, "drop"),
+                    receipts.answered,
+                    undo=lambda _: undo.of_answers([name], "drop"),
+                ),
+                command=way.command,
             )
         elif way.action == "requeue":
-            self._operate(lambda lane: lane.requeue(name), receipts.requeued)
+            self._operate(
+                lambda lane: lane.requeue(name),
+                receipts.requeued,
+                undo=lambda receipt: undo.of_return([receipt.envelope_id], "the requeuing of"),
+                command=way.command,
+            )
         elif way.action == "withdraw":
-            self._operate(lambda lane: lane.withdraw(name), receipts.withdrawn)
-        elif way.action in ("repair", "drop-file"):
-            self._quarantined(item.key or item.subject, way)
+            self._operate(
+                lambda lane: lane.withdraw(name),
+                receipts.withdrawn,
+                undo=lambda receipt: undo.of_withdrawal([receipt.envelope_id]),
+                command=way.command,
+            )
+        elif way.action == "repair":
+            self.repair_quarantined([item.key or item.subject])
+        elif way.action == "drop-file":
+            self.drop_quarantined([item.key or item.subject])
         elif way.action == "run" and self.bridge is not None:
             self.tell("Starting a runner in this console")
             self.bridge.start_runner(take_over="--take-over" in way.command)
-
-    def _quarantined(self, name: str, way: Exit) -> None:
-        if way.action == "repair":
-            self._operate(lambda lane: lane.quarantine_repair(name), receipts.repaired)
-            return
-        self._confirm(
-            f"Delete {name}?",
-            "The file in quarantine is deleted for good; nothing else holds its text.",
-            "Delete",
-            lambda: self._operate(lambda lane: lane.quarantine_drop(name), receipts.repaired),
-        )
 
     def _row_of(self, item: Attention) -> Row | None:
         if self.view is None or item.key is None:
@@ -358,22 +350,38 @@ class LaneActions(_Base):
         self.pane.step(by)
 
     def action_filter(self) -> None:
-        field = self.query_one("#filter", Input)
-        field.display = True
-        field.focus()
+        self.focus_list()
+        self.filter_bar.open()
+        self.call_after_refresh(self._share_room)
+
+    def action_match(self, by: int) -> None:
+        """Go to the next row that the filter means; after the last one of a list to the next list's."""
+        if self._refused(f"match({by})"):
+            return
+        table = self.listing
+        if table.next_match(by):
+            return
+        if isinstance(table, QueueTable) and self.view is not None:
+            at = SECTIONS.index(self.section)
+            for step in range(1, len(SECTIONS)):
+                section = SECTIONS[(at + step * by) % len(SECTIONS)]
+                if self.matching(section):
+                    self.show_section(section)
+                    break
+        if not table.next_match(by, around=True):
+            self.tell(f"Nothing matches {table.filter.text}", "warning")
 
     def action_back(self) -> None:
-        table, field = self.query_one(QueueTable), self.query_one("#filter", Input)
-        if self.has_class("-detail-open") or self.situation.side == "loops":
+        if self.has_class("-detail-open"):
             self.remove_class("-detail-open")
             self.focus_list()
-        elif field.display:
-            field.value = ""
-            field.display = False
-            table.show_matching("")
-            table.focus()
+        elif self.filter_bar.display and (self.listing.has_focus or self.filter_bar.field.has_focus):
+            self.filter_bar.drop()
+            self.focus_list()
+        elif self.listing.has_focus and self.listing.marks:
+            self.listing.unmark()
         else:
-            table.focus()
+            self.focus_list()
 
     # The console
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
-from textual import on
+from rich.cells import cell_len
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Horizontal, VerticalScroll
@@ -12,8 +14,11 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from meshtui.text import clean
+from meshtui.text import clean, cut_middle
 from meshtui.theme import MODALS
+
+LONGEST = 180
+"""Cells of a command line that are shown; all of it is copied."""
 
 
 def choice(label: str, key: str, name: str, *, danger: bool = False) -> Button:
@@ -30,12 +35,15 @@ class Question(ModalScreen[str]):
         Binding("escape,q,n", "choose('no')", "No", show=False, id="question.no"),
         Binding("left,h,shift+tab", "app.focus_previous", "Before", show=False, id="question.before"),
         Binding("right,l", "app.focus_next", "Next", show=False, id="question.next"),
+        Binding("c", "copy_command", "Copy the command", show=False, id="question.copy"),
     ]
 
-    def __init__(self, question: str, loss: str, *, tone: str = "-ask") -> None:
+    def __init__(self, question: str, loss: str, *, command: str | None = None, tone: str = "-ask") -> None:
         super().__init__(classes=tone)
         self.question = clean(question)
-        self.loss = clean(loss)
+        self.loss = "\n".join(clean(line) for line in loss.split("\n"))
+        self.command = command
+        """The command line that does the same."""
 
     def answers(self) -> list[Button]:
         """The buttons, the harmless one first."""
@@ -45,6 +53,9 @@ class Question(ModalScreen[str]):
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
             dialog.border_title = Content(self.question)
             yield Static(Content(self.loss), classes="text")
+            if self.command is not None:
+                yield Static(_shown(self.command), classes="command")
+                dialog.border_subtitle = Content("c copies the command")
             with Horizontal(classes="buttons"):
                 yield from self.answers()
 
@@ -58,6 +69,19 @@ class Question(ModalScreen[str]):
     def action_choose(self, name: str) -> None:
         self.dismiss(name)
 
+    def action_copy_command(self) -> None:
+        if self.command is not None:
+            self.app.copy_to_clipboard(self.command)
+            self.app.notify("Copied the command", timeout=3, markup=False)
+
+
+def _shown(command: str) -> Content:
+    """A command line, cut where it names very many."""
+    text = clean(command)
+    if cell_len(text) > LONGEST:
+        return Content.styled(f"$ {cut_middle(text, LONGEST)} (c copies all of it)", "$quiet")
+    return Content.styled(f"$ {text}", "$quiet")
+
 
 class Confirm(Question):
     """Asks whether to do what loses something; dismisses with ``yes`` or ``no``."""
@@ -66,9 +90,35 @@ class Confirm(Question):
         Binding("y", "choose('yes')", "Yes", show=False, id="question.yes")
     ]
 
-    def __init__(self, question: str, loss: str, yes: str) -> None:
-        super().__init__(question, loss)
+    def __init__(self, question: str, loss: str, yes: str, *, command: str | None = None) -> None:
+        super().__init__(question, loss, command=command)
         self.yes = yes
 
     def answers(self) -> list[Button]:
         return [choice("No", "n", "no"), choice(self.yes, "y", "yes", danger=True)]
+
+
+class Several(Question):
+    """Asks what to do with several at once; dismisses with the name of one of ``ways``, or ``no``.
+
+    ``ways`` are ``(label, key, name)``; the last one is the one that loses something.
+    """
+
+    def __init__(
+        self, question: str, loss: str, ways: Sequence[tuple[str, str, str]], *, command: str | None = None
+    ) -> None:
+        super().__init__(question, loss, command=command)
+        self.ways = tuple(ways)
+
+    def answers(self) -> list[Button]:
+        last = len(self.ways) - 1
+        return [
+            choice("Leave them", "esc", "no"),
+            *(choice(label, key, name, danger=at == last) for at, (label, key, name) in enumerate(self.ways)),
+        ]
+
+    def on_key(self, event: events.Key) -> None:
+        for _label, key, name in self.ways:
+            if event.key == key:
+                event.stop()
+                self.action_choose(name)

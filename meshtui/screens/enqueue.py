@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any, ClassVar
 
 from textual import on
@@ -13,11 +14,12 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Checkbox, Input, Static, TextArea
 
+from meshtui.command_lines import of_envelope
 from meshtui.core import strict_json
 from meshtui.core.errors import InvalidInput
-from meshtui.core.models.envelope import validate_envelope, warnings_for
+from meshtui.core.models.envelope import is_handoff_phase, validate_envelope, warnings_for
 from meshtui.screens.confirm import choice
-from meshtui.text import clean
+from meshtui.text import clean, cut_middle
 from meshtui.theme import MODALS
 from meshtui.widgets.paint import LOOK_CLASSES, now_of
 from meshtui.widgets.tabs import TabLine, TabSpec
@@ -57,11 +59,24 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         Binding("ctrl+s", "add", "Add", show=False, priority=True, id="enqueue.add"),
         Binding("ctrl+j", "turn", "Form or JSON", show=False, id="enqueue.turn", priority=True),
         Binding("f2", "turn", "Form or JSON", show=False, id="enqueue.turn_too", priority=True),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="enqueue.copy", priority=True),
     ]
 
-    def __init__(self, envelope: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        envelope: dict[str, Any] | None = None,
+        *,
+        editing: str | None = None,
+        place: str = "",
+        root: Path | None = None,
+    ) -> None:
         super().__init__()
         self.envelope: dict[str, Any] = dict(envelope or {"kind": "phase"})
+        self.editing = editing
+        """The id of the envelope that is changed; ``None`` for a new one."""
+        self.place = place
+        """Where a changed one goes, in words."""
+        self.root = root
         self.tab = "form"
         self.valid: dict[str, Any] | None = None
         self._filling = False
@@ -70,8 +85,14 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
 
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -large") as dialog:
-            dialog.border_title = Content("Enqueue an envelope")
-            dialog.border_subtitle = Content("^s adds · f2 form or JSON · esc leaves")
+            edits = self.editing is not None
+            dialog.border_title = Content(
+                f"Edit {cut_middle(clean(self.editing), 40)}: {self.place}"
+                if edits
+                else "Enqueue an envelope"
+            )
+            how = "^s saves" if edits else "^s adds"
+            dialog.border_subtitle = Content(f"{how} · f2 JSON · f3 copies command · esc leaves")
             yield TabLine(id="tabs")
             with VerticalScroll(id="form", can_focus=False):
                 with Vertical(classes="field -area"):
@@ -93,7 +114,7 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
             yield TextArea(id="json", tab_behavior="focus", show_line_numbers=True)
             yield Static("", id="verdict")
             with Horizontal(classes="buttons"):
-                yield choice("Add", "^s", "add")
+                yield choice("Save" if edits else "Add", "^s", "add")
                 yield choice("Leave", "esc", "leave")
 
     def on_mount(self) -> None:
@@ -102,8 +123,15 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
             field.cursor_blink = blink
         self._show_tab("form")
         self._fill_form()
+        if self.editing is not None:
+            self.touched = True
+            name = self.query_one("#field-id", Input)
+            name.disabled, name.placeholder = True, clean(self.editing)
         self._check()
         self.query_one("#field-prompt", TextArea).focus()
+        if is_handoff_phase(self.envelope):
+            # What it asks for has no place in the form.
+            self.action_turn()
 
     # The two ways to write it
 
@@ -150,7 +178,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         envelope = {
             key: value for key, value in self.envelope.items() if key not in ("prompt", "fresh", "mode")
         }
-        envelope.setdefault("kind", "phase")
+        if "schema" not in envelope:
+            envelope.setdefault("kind", "phase")
         prompt = self.query_one("#field-prompt", TextArea).text
         if prompt or envelope.get("kind") == "phase":
             envelope["prompt"] = prompt
@@ -246,6 +275,14 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
             self.touched = True
             self._check()
             self.app.bell()
+
+    def action_copy_command(self) -> None:
+        if self.valid is None or self.root is None:
+            self.app.bell()
+            return
+        verb, words = ("edit", [self.editing]) if self.editing is not None else ("enqueue", [])
+        self.app.copy_to_clipboard(of_envelope(verb, self.valid, self.root, *words))
+        self.app.notify("Copied the command", timeout=3, markup=False)
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -65,6 +65,8 @@ def help_items(width: int, *, replay: bool = False) -> list[Item]:
             keys, text = keys_of(command), command.tooltip
             if command.side is not None and shared(command):
                 text = f"{text} (in the {command.side})"
+            if command.filtered:
+                text = f"{text} (while a filter is on)"
             if command.action == "exit(1)":
                 keys, text = "1…9", "Take that exit of the selected item"
             label = 12

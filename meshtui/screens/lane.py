@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -10,7 +10,6 @@ from textual.binding import BindingType
 from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
-from textual.widgets import Input
 
 from meshtui.bridge import Bridge, Severity
 from meshtui.commands import BY_ACTION, Side, Situation, bindings
@@ -24,13 +23,16 @@ from meshtui.messages import (
     Told,
     ViewChanged,
 )
+from meshtui.palette import Places
 from meshtui.screens.actions import LaneActions
 from meshtui.screens.looking import Looking
 from meshtui.screens.loops import LoopsSide
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
+from meshtui.undo import Steps
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
+from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.journal import JournalLine, Note
 from meshtui.widgets.key_bar import KeyBar
 from meshtui.widgets.listing import ListTable
@@ -41,6 +43,16 @@ from meshtui.widgets.table import QueueTable
 from meshtui.widgets.tabs import TabLine, TabSpec
 
 ALARMING = ("failed", "stalled", "quarantined")
+ON_MARKS: dict[str, tuple[str, ...]] = {
+    "pending": ("withdraw", "head"),
+    "done": ("requeue",),
+    "failed": ("requeue",),
+    "stalled": ("answer",),
+    "withdrawn": ("restore", "requeue"),
+    "quarantined": ("requeue", "withdraw"),
+    "loops": ("kill_loop",),
+}
+"""What is done with all marks of a list."""
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
@@ -50,6 +62,7 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
     AUTO_FOCUS = "#table"
+    COMMANDS = {Places}  # noqa: RUF012
 
     def __init__(self, view: LaneView | None = None, *, read_only: bool = False) -> None:
         super().__init__()
@@ -60,6 +73,8 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
         self.section: Section = "pending"
         self.side: Side = "queue"
         self.missions_here: tuple[str, ...] = ()
+        self.steps = Steps()
+        self._matching: dict[Section, tuple[object, object, int]] = {}
         self._first = True
         self._warned: set[str] = set()
 
@@ -71,8 +86,9 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
                 yield Vertical(id="loops")
                 with Vertical(id="queue"):
                     yield TabLine(id="sections")
-                    yield Input(placeholder="filter", id="filter", compact=True)
-                    yield QueueTable(id="table")
+                    table = QueueTable(id="table")
+                    yield FilterBar(table, id="filter")
+                    yield table
             yield DetailPane(id="detail")
         if self.replayed:
             from meshtui.widgets.replay_bar import ReplayBar
@@ -83,7 +99,7 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#queue").border_title = "Queue"
-        self.query_one("#filter").display = False
+        self.query_one(StatusLine).read_only = self.query_one(NeedsYou).read_only = self.read_only
         self.query_one("#loops").display = False
         self.set_interval(refresh_of(self), self.tick, name="tick")
         self.draw()
@@ -104,12 +120,26 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
             loop=self.loop,
             mission=self.mission,
             missions_here=self.missions_here,
+            marked=len(self.listing.marks),
+            filtering=bool(self.listing.filter.text),
+            undoable=len(self.steps) > 0,
         )
 
     @property
     def replayed(self) -> bool:
         """Whether a recording is shown."""
         return hasattr(self.app, "player")
+
+    @property
+    def listing(self) -> ListTable[Any]:
+        """The list that is looked at."""
+        loops = self.loop_table
+        return loops if self.side == "loops" and loops is not None else self.query_one(QueueTable)
+
+    @property
+    def filter_bar(self) -> FilterBar:
+        """The field above the list that is looked at."""
+        return next(bar for bar in self.query(FilterBar) if bar.table is self.listing)
 
     @property
     def row(self) -> Row | None:
@@ -126,9 +156,13 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
             self.query_one(StatusLine).show(view)
             self.query_one(NeedsYou).show(view)
             rows = view.rows(self.section) if view is not None else ()
-            self.query_one(QueueTable).show(self.section, rows, hint=self._hint())
+            table = self.query_one(QueueTable)
+            table.show(self.section, rows, hint=self._hint())
             self.query_one("#sections", TabLine).show(self._tabs(), self.section)
+            table.nothing_matches = self._elsewhere() if table.filter and not table.rows else None
             self.draw_loops()
+            for bar in self.query(FilterBar):
+                bar.draw()
             self.query_one(JournalLine).show(view)
             self.draw_keys()
 
@@ -138,8 +172,14 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
         labels = {"runner": "stop runner" if self._runner_alive() else "start runner"}
         if self.view is not None and self.view.state == "paused":
             labels["pause"] = "continue"
+        if self.section == "quarantined":
+            labels["requeue"], labels["withdraw"] = "repair", "drop"
         if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
             labels["resume_mission"] = "start"
+        if situation.marked:
+            for action in ON_MARKS.get("loops" if self.side == "loops" else self.section, ()):
+                label = labels.get(action, BY_ACTION[action].label)
+                labels[action] = f"{label} {number(situation.marked)}"
         self.query_one(KeyBar).show(situation, labels)
 
     def _runner_alive(self) -> bool:
@@ -160,13 +200,36 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
     def _tabs(self) -> list[TabSpec]:
         view = self.view
         tabs = []
+        filtered = bool(self.query_one(QueueTable).filter)
         for section in SECTIONS:
             count = view.counts.of(section) if view is not None else 0
+            shown = (
+                f"{number(self.matching(section))}/{number(count)}" if filtered and count else number(count)
+            )
             always = section in ("pending", "active", "done", "failed")
             if always or count or section == self.section:
                 look = SECTION_MARKS[section].look if count and section in ALARMING else "muted"
-                tabs.append(TabSpec(section, section, number(count), look))
+                tabs.append(TabSpec(section, section, shown, look))
         return tabs
+
+    def matching(self, section: Section) -> int:
+        """How many rows of a list the filter means."""
+        table, view = self.query_one(QueueTable), self.view
+        made = table.filter
+        if section == table.section:
+            return len(table.rows)
+        rows = view.rows(section) if view is not None else ()
+        known = self._matching.get(section)
+        if known is None or known[0] is not made or known[1] is not rows:
+            known = self._matching[section] = (made, rows, len(made.select(rows, now_of(self))))
+        return known[2]
+
+    def _elsewhere(self) -> str:
+        """What an emptied list says: where the filter finds something."""
+        text = clean(self.query_one(QueueTable).filter.text)
+        found = [f"{section} {number(many)}" for section in SECTIONS if (many := self.matching(section))]
+        where = f"n goes to {', '.join(found)}; " if found else ""
+        return f"Nothing here matches {text}.\n{where}esc drops the filter"
 
     def tick(self) -> None:
         """Let times go on; lines whose text is the same are not drawn."""
@@ -174,7 +237,7 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
             return
         self.query_one(StatusLine).repaint()
         self.query_one(NeedsYou).repaint()
-        self.query_one(QueueTable).repaint()
+        self.query_one(QueueTable).tick()
         self.query_one(DetailPane).tick()
         self.tick_loops()
 
@@ -292,18 +355,30 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
             if any(row.key == key for row in self.view.rows(section)):
                 self.look_at("queue")
                 self.show_section(section)
-                return self.query_one(QueueTable).select(key)
+                return self._select(self.query_one(QueueTable), key)
         return False
 
-    @on(Input.Changed, "#filter")
-    def _filter_typed(self, message: Input.Changed) -> None:
-        self.query_one(QueueTable).show_matching(message.value.strip())
+    def _select(self, table: ListTable[Any], key: str) -> bool:
+        """Select a record that is listed, dropping a filter that hides it."""
+        if not table.select(key):
+            self.filter_bar.drop()
+            return table.select(key)
+        return True
 
-    @on(Input.Submitted, "#filter")
-    def _filter_kept(self, _message: Input.Submitted) -> None:
-        self.query_one(QueueTable).focus()
-        if not self.query_one(QueueTable).needle:
-            self.query_one("#filter").display = False
+    @on(ListTable.Rearranged)
+    def _rearranged(self) -> None:
+        table = self.query_one(QueueTable)
+        if table.filter and not table.rows:
+            table.nothing_matches = self._elsewhere()
+            table.repaint()
+        self.query_one("#sections", TabLine).show(self._tabs(), self.section)
+        marked = f" · {number(len(table.marks))} marked" if table.marks else ""
+        self.query_one("#queue").border_title = f"Queue{marked}"
+        self._share_room()
+        self._draw_titles()
+        for bar in self.query(FilterBar):
+            bar.draw()
+        self.draw_keys()
 
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
@@ -316,7 +391,7 @@ class LaneScreen(LaneActions, LoopsSide, Looking, Screen[None]):
         """Whether a key means this action: some mean another in each of the two lists."""
         name = f"{action}({parameters[0]})" if parameters else action
         command = BY_ACTION.get(name)
-        return command is None or command.side in (None, self.side)
+        return command is None or command.meant(self.side, filtering=bool(self.listing.filter.text))
 
     def tooltip_of(self, action: str) -> Content:
         """The tooltip of an action, as text."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from textual.widget import Widget
 
 from meshtui.commands import Side
-from meshtui.messages import LoopRead, Planned, Verified
+from meshtui.messages import LoopRead, Planned, Verified, WouldLose
 from meshtui.screens.mission_actions import MissionActions
 from meshtui.text import number
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
+from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.loops import LoopTable, title_of
 from meshtui.widgets.pane import PartsPane
 from meshtui.widgets.table import QueueTable
@@ -19,6 +20,7 @@ from meshtui.widgets.table import QueueTable
 if TYPE_CHECKING:
     from meshtui.core.mesh.detail import LoopPart
     from meshtui.core.mesh.view import LoopRow, MissionView
+    from meshtui.widgets.listing import ListTable
     from meshtui.widgets.loop_detail import LoopPane
 
 FRAME = 3
@@ -37,6 +39,8 @@ class LoopsSide(MissionActions):
         def draw_keys(self) -> None: ...
 
         def inspect(self) -> None: ...
+
+        def _select(self, table: ListTable[Any], key: str) -> bool: ...
 
     @property
     def loop_table(self) -> LoopTable | None:
@@ -86,7 +90,7 @@ class LoopsSide(MissionActions):
         from meshtui.widgets.loop_detail import LoopPane
 
         table = LoopTable(id="loop-table")
-        self.query_one("#loops").mount(table)
+        self.query_one("#loops").mount(FilterBar(table, id="loop-filter"), table)
         self.query_one("#body").mount(LoopPane(id="loop-detail"))
         self.add_class("-has-loops")
         view = self.view
@@ -140,14 +144,17 @@ class LoopsSide(MissionActions):
         if table is None:
             return
         shared = panel.display and self.query_one("#queue").display and room
-        panel.styles.height = min(len(table.rows) + FRAME, max(room // 2, 6)) if shared else "1fr"
+        # A filter leaves fewer rows for a while: the lists below do not jump for that.
+        lines = len(table.all_rows) + FRAME + (2 if self.query_one("#loop-filter").display else 0)
+        panel.styles.height = min(lines, max(room // 2, 6)) if shared else "1fr"
 
     def _draw_titles(self) -> None:
         table, view = self.loop_table, self.view
         if table is None or view is None:
             return
         loops, queue = self.query_one("#loops"), self.query_one("#queue")
-        loops.border_title = title_of(table.mission)
+        marked = f" · {number(len(table.marks))} marked" if table.marks else ""
+        loops.border_title = title_of(table.mission) + marked
         hidden = self._one_list and view.exists
         loops.border_subtitle = f"tab: queue · {number(view.counts.pending)} pending" if hidden else ""
         queue.border_subtitle = f"tab: {title_of(table.mission).lower()}" if hidden else ""
@@ -156,7 +163,7 @@ class LoopsSide(MissionActions):
         """Let times go on."""
         table, pane = self.loop_table, self.loop_pane
         if table is not None:
-            table.repaint()
+            table.tick()
         if pane is not None:
             pane.tick()
 
@@ -173,7 +180,7 @@ class LoopsSide(MissionActions):
         if table is None or all(loop.key != key for one in table.missions for loop in one.loops):
             return False
         self.look_at("loops")
-        return table.select(key)
+        return self._select(table, key)
 
     def focus_list(self) -> None:
         """Go to the list that is looked at."""
@@ -232,6 +239,12 @@ class LoopsSide(MissionActions):
 
     def on_planned(self, message: Planned) -> None:
         self.show_plan(message)
+
+    def on_would_lose(self, message: WouldLose) -> None:
+        if message.loss is None:
+            self.tell(message.question)
+        else:
+            self._confirm(message.question, message.loss, message.yes, message.then)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._share_room)

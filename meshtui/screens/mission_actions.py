@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from meshtui import receipts
 from meshtui.bridge import Bridge
 from meshtui.commands import Situation
+from meshtui.core.lane.ways import way_out
 from meshtui.core.view import Attention, Exit, LaneView
-from meshtui.messages import Planned, Verified
+from meshtui.messages import Planned, Verified, WouldLose
+from meshtui.missions import KillResult
 from meshtui.receipts import count
+from meshtui.widgets.loops import Heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from textual.screen import Screen
 
     from meshtui.core.mesh.view import LoopRow, MissionView
-    from meshtui.missions import PlanWish
+    from meshtui.core.prune import Prunable
+    from meshtui.core.vcs.merge import Discard
+    from meshtui.missions import MissionOperations, PlanWish
     from meshtui.widgets.loop_detail import LoopPane
+    from meshtui.widgets.loops import LoopTable
 
     _Base = Screen[None]
 else:
@@ -48,14 +56,29 @@ class MissionActions(_Base):
 
         def _refused(self, action: str) -> bool: ...
 
-        def _confirm(self, question: str, loss: str, yes: str, then: Callable[[], None]) -> None: ...
+        def _confirm(
+            self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
+        ) -> None: ...
+
+        @property
+        def root(self) -> Path: ...
+
+        @property
+        def loop_table(self) -> LoopTable | None: ...
 
     # A loop, a mission
 
     def action_kill_loop(self) -> None:
         now = self.situation
-        if not self._refused("kill_loop") and now.loop is not None and now.mission is not None:
-            self._ask_kill(now.mission, now.loop)
+        if self._refused("kill_loop") or now.loop is None or now.mission is None:
+            return
+        table = self.loop_table
+        marked = [row for row in table.marked if not isinstance(row, Heading)] if table is not None else []
+        if len(marked) > 1:
+            self._kill_several(marked)
+            return
+        loop = marked[0] if marked else now.loop
+        self._ask_kill(next((one for one in self._missions if loop in one.loops), now.mission), loop)
 
     def _ask_kill(self, mission: MissionView, loop: LoopRow) -> None:
         bridge = self.bridge
@@ -73,7 +96,46 @@ class MissionActions(_Base):
                 lambda: bridge.operate_missions(
                     lambda ops: ops.kill(mission, loop.loop_id), receipts.loops_killed
                 ),
+                command=way_out("kill", loop.loop_id, self.root, "--mission", mission.mission_id),
             )
+
+    @property
+    def _missions(self) -> tuple[MissionView, ...]:
+        return self.view.missions if self.view is not None else ()
+
+    def _kill_several(self, loops: list[LoopRow]) -> None:
+        """Ask about all that are marked; those that have ended are left as they are."""
+        alive = [loop for loop in loops if not loop.ended]
+        bridge, table = self.bridge, self.loop_table
+        if not alive or bridge is None or table is None:
+            self.tell(f"All {len(loops)} marked loops have ended already", "warning")
+            return
+        running = [loop.loop_id for loop in alive if loop.status == "running"]
+        waiting = [loop.loop_id for loop in alive if loop.status != "running"]
+        parts = []
+        if running:
+            phases = "its phase" if len(running) == 1 else "their phases"
+            parts.append(f"{receipts.names(running)} will be ended now: the work of {phases} is lost.")
+        if waiting:
+            parts.append(f"{receipts.names(waiting)} will not start.")
+        if len(alive) < len(loops):
+            parts.append(f"{count(len(loops) - len(alive), 'marked loop')} ended already.")
+        if table.hidden_marks:
+            parts.append(f"{count(table.hidden_marks, 'marked one')} hidden by the filter.")
+        targets = [
+            (mission, loop.loop_id) for mission in self._missions for loop in alive if loop in mission.loops
+        ]
+        commands = [
+            way_out("kill", loop_id, self.root, "--mission", mission.mission_id)
+            for mission, loop_id in targets
+        ]
+        self._confirm(
+            f"Kill {count(len(alive), 'loop')}?",
+            f"{' '.join(parts)} What is complete is kept; r resumes the mission later.",
+            f"Kill {len(alive)}",
+            lambda: bridge.operate_missions(lambda ops: _kill_each(ops, targets), receipts.loops_killed),
+            command="; ".join(commands),
+        )
 
     def action_kill_mission(self) -> None:
         now = self.situation
@@ -94,6 +156,7 @@ class MissionActions(_Base):
                 " ".join(parts),
                 "Kill all",
                 lambda: bridge.operate_missions(lambda ops: ops.kill(mission, "all"), receipts.loops_killed),
+                command=way_out("kill", "all", self.root, "--mission", mission.mission_id),
             )
 
     def action_resume_mission(self) -> None:
@@ -133,7 +196,36 @@ class MissionActions(_Base):
             f"The target branch is fast-forwarded to {branch or 'the result'}; a checkout of it follows. Nothing is merged or overwritten: if the branch has moved or is not clean, it is left alone.",
             "Land",
             lambda: bridge.operate_missions(lambda ops: ops.land(mission), receipts.landed),
+            command=way_out("land", mission.mission_id, self.root),
         )
+
+    # What is over
+
+    def action_discard(self) -> None:
+        mission, bridge = self.situation.mission, self.bridge
+        if self._refused("discard") or mission is None or bridge is None:
+            return
+
+        def ask(found: Discard) -> WouldLose:
+            question, loss = receipts.would_discard(mission.mission_id, found)
+            work = partial(
+                bridge.operate_missions, lambda ops: ops.discard(mission, found), receipts.discarded
+            )
+            return WouldLose(question, loss, "Discard", work)
+
+        bridge.ask_missions(lambda ops: ops.losses(mission), ask)
+
+    def action_prune(self) -> None:
+        bridge = self.bridge
+        if self._refused("prune") or bridge is None:
+            return
+
+        def ask(found: Prunable) -> WouldLose:
+            question, loss = receipts.would_prune(found)
+            work = partial(bridge.operate_missions, lambda ops: ops.prune(found), receipts.pruned)
+            return WouldLose(question, loss, "Remove", work)
+
+        bridge.ask_missions(lambda ops: ops.prunable(), ask)
 
     # Handoffs
 
@@ -261,3 +353,12 @@ class MissionActions(_Base):
             lambda ops: ops.reload(mission_id),
             lambda found: Planned(found[0], tuple(found[1]), edited=problem is None),
         )
+
+
+def _kill_each(ops: MissionOperations, targets: list[tuple[MissionView, str]]) -> KillResult:
+    found = [ops.kill(mission, loop_id) for mission, loop_id in targets]
+    return KillResult(
+        tuple(name for one in found for name in one.ended),
+        tuple(name for one in found for name in one.survivors),
+        tuple(name for one in found for name in one.not_started),
+    )

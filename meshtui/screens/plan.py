@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shlex
-import subprocess
 from pathlib import Path
 from typing import ClassVar, Literal, cast
 
@@ -16,7 +14,9 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static, TextArea
 
+from meshtui.core.errors import InvalidInput
 from meshtui.core.models.mesh import Node, Plan
+from meshtui.editor import open_in_editor
 from meshtui.missions import PlanWish
 from meshtui.screens.answer import ENGINES
 from meshtui.screens.confirm import choice
@@ -243,15 +243,14 @@ def _overlap(one: dict[str, object]) -> str:
 
 def edit(app: App[object] | object, path: Path) -> str | None:
     """Open ``path`` in the operator's editor, the terminal given to it; what went wrong, if anything did."""
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
-    if not editor:
-        return f"$EDITOR is not set; edit {path} and start the mission: the plan is checked again then"
     assert isinstance(app, App)
+    if not (os.environ.get("VISUAL", "").strip() or os.environ.get("EDITOR", "").strip()):
+        return f"$EDITOR is not set; edit {path} and start the mission: the plan is checked again then"
     try:
         with app.suspend():
-            done = subprocess.run([*shlex.split(editor), str(path)], check=False)
+            open_in_editor(path)
     except SuspendNotSupported:
         return f"this terminal cannot be given to an editor; edit {path} elsewhere"
-    except (OSError, ValueError) as error:
-        return f"{editor} cannot be started: {error}"
-    return None if done.returncode == 0 else f"{editor} ended with {done.returncode}"
+    except InvalidInput as error:
+        return str(error)
+    return None

@@ -50,6 +50,8 @@ class NeedsYou(Painted, can_focus=True):
         self._by_hand = False
         """Whether the operator chose the selected item."""
         self.most = MOST
+        self.read_only = False
+        """Whether only what changes nothing can be taken."""
         self._line_items: list[int] = []
         """The item that each line belongs to."""
         self._exits_at: list[tuple[int, int, int, int]] = []
@@ -158,7 +160,11 @@ class NeedsYou(Painted, can_focus=True):
         first, shown = self._window()
         kind = max((cell_len(attention_mark(item).word) for item in shown), default=0) + 2
         subject = min(max((cell_len(clean(item.subject)) for item in shown), default=0), max(8, width // 4))
-        room = 0 if self._stacked else max((width_of(_exits(item, False)) for item in shown), default=0)
+        room = (
+            0
+            if self._stacked
+            else max((width_of(_exits(item, False, read_only=False)) for item in shown), default=0)
+        )
         lines: list[Line] = []
         for index, item in enumerate(shown, start=first):
             selected = index == self._index
@@ -183,7 +189,11 @@ class NeedsYou(Painted, can_focus=True):
         return first, self.items[first : first + most]
 
     def _with_exits(self, line: Line, item: Attention, selected: bool, y: int, start: int) -> Line:
-        spans = [*line, (" " * (start - width_of(line)), "text"), *_exits(item, selected)]
+        spans = [
+            *line,
+            (" " * (start - width_of(line)), "text"),
+            *_exits(item, selected, read_only=self.read_only),
+        ]
         for number, way in enumerate(item.exits[:9], start=1):
             length = cell_len(clean(way.label)) + 4
             self._exits_at.append((y, start, start + length, number))
@@ -212,14 +222,19 @@ class NeedsYou(Painted, can_focus=True):
         return crop(spans, width)
 
 
-def _exits(item: Attention, selected: bool) -> Line:
+LOOKING = ("log", "proof")
+"""The ways out that change nothing."""
+
+
+def _exits(item: Attention, selected: bool, *, read_only: bool) -> Line:
     """The ways out, numbered where the numbers take them."""
     spans: list[Span] = []
     for number, way in enumerate(item.exits[:9], start=1):
         if spans:
             spans.append(("  ", "text"))
-        spans.append((f" {number} " if selected else "   ", "cap" if selected else "text"))
-        spans.append((f" {clean(way.label)}", "text" if selected else "muted"))
+        takes = selected and (not read_only or way.action in LOOKING)
+        spans.append((f" {number} " if takes else "   ", "cap" if takes else "text"))
+        spans.append((f" {clean(way.label)}", "text" if takes else "muted"))
     return tuple(spans)
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from rich.cells import cell_len
 
 from meshtui.core.view import Row, Section
 from meshtui.status import row_mark
 from meshtui.text import clean, cut_end, cut_middle, duration, fit, stopwatch
+from meshtui.widgets.arranging import Order
 from meshtui.widgets.paint import Line, Span
 
 GAP = 2
@@ -34,6 +37,12 @@ class Column:
     right: bool = False
     paint: Callable[[Any, int, int], Line] | None = None
     """Draws it from row, width and the time now, filling the width, where one look is not enough."""
+    by: Callable[[Any, int], Any] | None = None
+    """What it is sorted by, from row and the time now; rows without it (``None``) come last."""
+    high_first: bool = False
+    """Whether sorting begins with the highest."""
+    own_order: bool = False
+    """Whether it shows the list's own order, so that to sort by it is not to sort."""
 
 
 def _position(row: Row, index: int, width: int, now: int) -> Span:
@@ -120,62 +129,114 @@ def _error(row: Row, index: int, width: int, now: int) -> Span:
     return cut_end(clean(text), width), "text"
 
 
-_NUMBER = Column("#", _position, 3, 2, right=True)
-_TITLE = Column("story / phase", _title, 14, 0, grows=3, cap=TITLE_CAP)
-_ENGINE = Column("engine", _engine, 7, 4)
-_MARK = Column("status", _mark, 9, 1)
+def _when_queued(row: Row, now: int) -> int | None:
+    return row.queued_at
+
+
+def _when_started(row: Row, now: int) -> int | None:
+    return row.started_at
+
+
+def _when_ended(row: Row, now: int) -> int | None:
+    return row.finished_at or row.deadline_at
+
+
+def _length(row: Row, now: int) -> int | None:
+    if row.started_at is None or row.finished_at is None:
+        return None
+    return row.finished_at - row.started_at
+
+
+def _seconds(row: Row, now: int) -> float | None:
+    return row.budget_seconds
+
+
+def _name(row: Row, now: int) -> str:
+    return row.title.casefold()
+
+
+def _agent(row: Row, now: int) -> str | None:
+    return row.engine
+
+
+def _word(row: Row, now: int) -> str:
+    return row_mark(row).word
+
+
+def _said(row: Row, now: int) -> str | None:
+    return row.handoff_status or row.error
+
+
+_NUMBER = Column("#", _position, 3, 2, right=True, own_order=True)
+_TITLE = Column("story / phase", _title, 14, 0, grows=3, cap=TITLE_CAP, by=_name)
+_ENGINE = Column("engine", _engine, 7, 4, by=_agent)
+_MARK = Column("status", _mark, 9, 1, by=_word)
+_BUDGET = Column("budget", _budget, 7, 3, right=True, by=_seconds, high_first=True)
+# Sorting begins with what is oldest, where ages are shown, and with what just ended.
+_WAITING = Column("waiting", _waiting, 7, 1, right=True, by=_when_queued)
+_TOOK = Column("took", _took, 6, 1, right=True, by=_length, high_first=True)
+_AGO = Column("ago", _ended, 6, 2, right=True, by=_when_ended, high_first=True)
+
+
+def _many(row: Row, now: int) -> int:
+    return row.stalls
+
+
+def _tries(row: Row, now: int) -> int:
+    return row.attempt
+
 
 COLUMNS: dict[Section, tuple[Column, ...]] = {
     "pending": (
         _NUMBER,
         _TITLE,
         _ENGINE,
-        Column("waiting", _waiting, 7, 1, right=True),
-        Column("budget", _budget, 7, 3, right=True),
-        Column("stalls", _stalls, 6, 5, right=True),
+        _WAITING,
+        _BUDGET,
+        Column("stalls", _stalls, 6, 5, right=True, by=_many, high_first=True),
     ),
     "active": (
         _MARK,
         _TITLE,
         _ENGINE,
-        Column("running", _running, 8, 0, right=True),
-        Column("budget", _budget, 7, 2, right=True),
-        Column("attempt", _attempt, 7, 3, right=True),
+        Column("running", _running, 8, 0, right=True, by=_when_started),
+        replace(_BUDGET, rank=2),
+        Column("attempt", _attempt, 7, 3, right=True, by=_tries, high_first=True),
     ),
     "done": (
         _MARK,
         _TITLE,
-        Column("handoff", _handoff, 7, 3),
+        Column("handoff", _handoff, 7, 3, by=_said),
         _ENGINE,
-        Column("took", _took, 6, 1, right=True),
-        Column("ago", _ended, 6, 2, right=True),
+        _TOOK,
+        _AGO,
     ),
     "failed": (
-        Column("status", _mark, 8, 3),
+        replace(_MARK, width=8, rank=3),
         _TITLE,
-        Column("why", _error, 24, 1, grows=9),
-        Column("took", _took, 6, 4, right=True),
-        Column("ago", _ended, 6, 2, right=True),
+        Column("why", _error, 24, 1, grows=9, by=_said),
+        replace(_TOOK, rank=4),
+        _AGO,
     ),
     "stalled": (
         _MARK,
         _TITLE,
         _ENGINE,
-        Column("attempts", _attempts, 8, 2, right=True),
-        Column("budget", _budget, 7, 3, right=True),
-        Column("since", _parked, 6, 1, right=True),
+        Column("attempts", _attempts, 8, 2, right=True, by=_many, high_first=True),
+        _BUDGET,
+        Column("since", _parked, 6, 1, right=True, by=_when_ended),
     ),
     "withdrawn": (
-        Column("status", _mark, 11, 2),
+        replace(_MARK, width=11, rank=2),
         _TITLE,
         _ENGINE,
-        Column("queued", _waiting, 6, 1, right=True),
-        Column("budget", _budget, 7, 3, right=True),
+        replace(_WAITING, title="queued", width=6),
+        _BUDGET,
     ),
     "quarantined": (
-        Column("status", _mark, 13, 2),
-        Column("file", _title, 16, 0, grows=3, cap=60),
-        Column("reason", _error, 20, 1, grows=9),
+        replace(_MARK, width=13, rank=2),
+        Column("file", _title, 16, 0, grows=3, cap=60, by=_name),
+        Column("reason", _error, 20, 1, grows=9, by=_said),
     ),
 }
 
@@ -238,13 +299,37 @@ class Layout:
                 widths[last] = min(widths[last], max(last.cap, last.width))
         return cls(tuple((column, widths[column]) for column in kept))
 
-    def head(self) -> Line:
-        """The line of titles."""
+    def find(self, title: str) -> Column | None:
+        """The column ``title``, if it is shown."""
+        return next((column for column, _width in self.columns if column.title == title), None)
+
+    def at(self, x: int) -> Column | None:
+        """The column that stands at cell ``x`` of a line."""
+        start = 0
+        for column, width in self.columns:
+            if start <= x < start + width + GAP:
+                return column
+            start += width + GAP
+        return None
+
+    def head(self, order: Order | None = None) -> Line:
+        """The line of titles, with an arrow at the one that the list is sorted by."""
         spans: list[Span] = []
         for column, width in self.columns:
+            sorted_by = order is not None and order.title == column.title
+            arrow = order.arrow if order is not None and sorted_by else ""
+            inside = bool(arrow) and cell_len(column.title) + 1 <= width
             if spans:
-                spans.append((" " * GAP, "muted"))
-            spans.append((fit(column.title, width, right=column.right), "muted"))
+                # Where the title fills its column the arrow stands in the gap before it.
+                spans.append(
+                    (
+                        " " * GAP if inside or not arrow else " " * (GAP - 1) + arrow,
+                        "key" if arrow else "muted",
+                    )
+                )
+            roomy = cell_len(column.title) + 2 <= width
+            title = column.title + ((" " if roomy else "") + arrow if inside else "")
+            spans.append((fit(title, width, right=column.right), "key" if sorted_by else "muted"))
         return tuple(spans)
 
     def line(self, row: object, index: int, now: int) -> Line:

@@ -316,6 +316,8 @@ def _gate_line(gate: Gate, width: int) -> Line:
         facts.append(took(gate.duration_ms))
     if gate.iteration:
         facts.append(f"it {gate.iteration}")
+    if gate.base_failed:
+        facts.append("fails on the base too")
     filling = " " * max(0, width - cell_len(name))
     return (
         ("  ", "text"),
@@ -326,7 +328,7 @@ def _gate_line(gate: Gate, width: int) -> Line:
 
 
 def _gate_log(gate: Gate) -> Iterator[Item]:
-    if not (gate.tail or gate.blockers or gate.left_behind):
+    if not (gate.tail or gate.blockers or gate.left_behind or gate.base_failed):
         return
     mark = _GATE_MARKS[gate.result]
     yield GAP
@@ -335,6 +337,8 @@ def _gate_log(gate: Gate) -> Iterator[Item]:
         yield Body(f"$ {gate.command}", "muted", indent=2)
     for text in gate.blockers:
         yield Body(text, "bad", indent=2)
+    if gate.base_failed:
+        yield Body("It fails on the untouched base as well.", "warn", indent=2)
     if gate.left_behind:
         yield Body(f"left behind and removed: {', '.join(gate.left_behind[:20])}", "warn", indent=2)
     yield Ready(

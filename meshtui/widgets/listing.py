@@ -6,17 +6,22 @@ draws those that changed; rows out of sight cost nothing.
 
 from __future__ import annotations
 
-from typing import ClassVar, Generic, Protocol, TypeVar
+from collections.abc import Sequence
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from textual import events
 from textual.binding import BindingType
 from textual.geometry import Region, Size
+from textual.message import Message
 from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
 from meshtui.commands import bindings
-from meshtui.text import cut_end
+from meshtui.filters import Fields, Filter, parse
+from meshtui.status import MARKED
+from meshtui.text import clean, cut_end
+from meshtui.widgets.arranging import Arranger, Order
 from meshtui.widgets.columns import Layout
 from meshtui.widgets.paint import Line, Painter, now_of
 
@@ -35,24 +40,35 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
     """Rows of one kind; what they look like is the subclass's."""
 
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("table")]
+    FIELDS: ClassVar[Fields]
+    """What its rows can be filtered by."""
+
+    class Rearranged(Message):
+        """Marks, the filter or the order changed by hand, or marked records went away."""
+
+        def __init__(self, table: ListTable[Any]) -> None:
+            super().__init__()
+            self.table = table
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.rows: tuple[R, ...] = ()
-        self.needle = ""
+        self.marks: set[str] = set()
+        """The keys of the marked records."""
+        self.nothing_matches: str | None = None
+        """What to say where the filter leaves nothing, if not the usual."""
         self.lines_drawn = 0
         """How many lines were made since the start; what a refresh costs."""
         self._source: tuple[R, ...] = ()
+        self._arranger: Arranger[R] = Arranger(self.FIELDS)
+        self._places: Sequence[int] | None = None
+        """The places of ``rows`` among all, where a filter or an order is on."""
         self._cursor = 0
         self._selected: R | None = None
         self._drawn: dict[int, tuple[Line, str | None]] = {}
         self._empty_hint: str | None = None
 
     # What a kind of rows decides
-
-    def matches(self, row: R, needle: str) -> bool:
-        """Whether ``row`` contains ``needle``, which is case-folded."""
-        raise NotImplementedError
 
     def layout_of(self, width: int) -> Layout:
         """The columns in ``width`` cells."""
@@ -84,6 +100,21 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
         """The line of the selected record, from 0."""
         return self._cursor
 
+    @property
+    def all_rows(self) -> tuple[R, ...]:
+        """What the list holds, shown or not."""
+        return self._source
+
+    @property
+    def filter(self) -> Filter:
+        """What narrows the list."""
+        return self._arranger.filter
+
+    @property
+    def order(self) -> Order | None:
+        """The column it is sorted by, ``None`` in its own order."""
+        return self._arranger.order
+
     # What is shown
 
     def take(self, rows: tuple[R, ...], *, hint: str | None = None) -> None:
@@ -91,15 +122,38 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
         self._empty_hint = hint
         if rows is not self._source:
             self._source = rows
-            self._take(self._matching(rows))
+            self._forget_gone_marks()
+            self._take(self._arranged(rows))
         self.repaint()
 
-    def show_matching(self, needle: str) -> None:
-        """Show only rows that contain ``needle``, whatever the case."""
-        if needle != self.needle:
-            self.needle = needle
-            self._take(self._matching(self._source))
-            self.repaint()
+    def show_matching(self, text: str) -> Filter:
+        """Show only rows that the filter ``text`` means, and return what was understood of it."""
+        if text != self._arranger.filter.text:
+            self._arranger.narrow(parse(text, self.FIELDS))
+            self._rearrange()
+        return self._arranger.filter
+
+    def sort(self, order: Order | None) -> None:
+        """Sort by a column, ``None`` for the list's own order; the selected record stays selected."""
+        if order != self._arranger.order:
+            self._arranger.order = order
+            self._rearrange()
+
+    def tick(self) -> None:
+        """Let times go on: what is drawn, and what a filter by age means."""
+        if self._arranger.due(now_of(self)):
+            self._take(self._arranged(self._source))
+        self.repaint()
+
+    def _rearrange(self) -> None:
+        self._take(self._arranged(self._source))
+        self.refresh()
+        self.post_message(self.Rearranged(self))
+
+    def _arranged(self, rows: tuple[R, ...]) -> tuple[R, ...]:
+        """``rows`` as filter and order have them; notes their places."""
+        shown, self._places = self._arranger.arrange(rows, now_of(self))
+        return shown
 
     def select(self, key: str) -> bool:
         """Select the record ``key``, if it is listed."""
@@ -108,10 +162,6 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
             return False
         self._move(found)
         return True
-
-    def _matching(self, rows: tuple[R, ...]) -> tuple[R, ...]:
-        needle = self.needle.casefold()
-        return tuple(row for row in rows if self.matches(row, needle)) if needle else rows
 
     def _take(self, rows: tuple[R, ...]) -> None:
         before, key = self._cursor, self._selected.key if self._selected is not None else None
@@ -220,15 +270,82 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
         if self._selected is not None:
             self.opened(self._selected)
 
+    def next_match(self, by: int, *, around: bool = False) -> bool:
+        """Select the next row that the filter means, or the one before; whether there is one this way."""
+        last = len(self.rows) - 1
+        ways = range(self._cursor + by, last + 1 if by > 0 else -1, by)
+        if around:
+            ways = range(0 if by > 0 else last, last + 1 if by > 0 else -1, by)
+        for line in ways:
+            if self.selectable(self.rows[line]):
+                self._move(line)
+                return True
+        return False
+
+    # Marks
+
+    @property
+    def marked(self) -> tuple[R, ...]:
+        """The marked records in the list's own order, whether the filter shows them or not."""
+        marks = self.marks
+        return tuple(row for row in self._source if row.key in marks) if marks else ()
+
+    @property
+    def hidden_marks(self) -> int:
+        """How many of them the filter hides."""
+        if not self.marks or self._places is None:
+            return 0
+        return len(self.marks) - sum(1 for row in self.rows if row.key in self.marks)
+
+    def unmark(self) -> None:
+        """Mark nothing."""
+        if self.marks:
+            self.marks = set()
+            self._marks_changed()
+
+    def _marks_changed(self) -> None:
+        self.repaint()
+        self.post_message(self.Rearranged(self))
+
+    def _forget_gone_marks(self) -> None:
+        if self.marks:
+            here = self.marks & {row.key for row in self._source}
+            if len(here) != len(self.marks):
+                self.marks = here
+                self.post_message(self.Rearranged(self))
+
+    def action_mark(self) -> None:
+        if self._selected is not None:
+            self.marks = self.marks ^ {self._selected.key}
+            self._marks_changed()
+            self.action_down()
+
+    def action_mark_all(self) -> None:
+        shown = {row.key for row in self.rows if self.selectable(row)}
+        self.marks = self.marks - shown if shown <= self.marks else self.marks | shown
+        self._marks_changed()
+
+    def action_sort(self) -> None:
+        columns = [column for column, _width in self.layout_of(max(1, self.size.width - 2)).columns]
+        self.sort(Order.after(self._arranger.order, columns))
+
     def on_click(self, event: events.Click) -> None:
         offset = event.get_content_offset(self)
-        if offset is None or offset.y < 1:
+        if offset is None:
+            return
+        if offset.y < 1:
+            column = self.layout_of(max(0, self.scrollable_content_region.width - 2)).at(offset.x - 1)
+            if column is not None:
+                self.sort(Order.clicked(self._arranger.order, column))
             return
         line = self.scroll_offset.y + offset.y - 1
         if line < len(self.rows):
             again = line == self._cursor
             self._move(line)
-            if again or event.chain > 1:
+            if event.ctrl and self._selected is not None:
+                self.marks = self.marks ^ {self._selected.key}
+                self._marks_changed()
+            elif again or event.chain > 1:
                 self.action_open()
 
     def on_resize(self) -> None:
@@ -255,26 +372,38 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
         """One row in ``width`` cells."""
         return self.layout_of(width).line(row, index, now_of(self))
 
+    def place_of(self, index: int) -> int:
+        """The place of the ``index``-th shown row among all, from 0."""
+        return self._places[index] if self._places is not None else index
+
     def _line(self, y: int, width: int) -> tuple[Line, str | None]:
         """What stands in line ``y`` of the widget, and on which look."""
         self.lines_drawn += 1
         inner = max(0, width - 2)
         if y == 0:
-            return ((" ", "muted"), *self.layout_of(inner).head()), None
+            return ((" ", "muted"), *self.layout_of(inner).head(self._arranger.order)), None
         index = self.scroll_offset.y + y - 1
         if index < len(self.rows):
-            line = self.line_of(self.rows[index], index, inner)
+            row = self.rows[index]
+            line = self.line_of(row, self.place_of(index), inner)
             on = None if index != self._cursor else "cursor" if self.has_focus else "cursor-blur"
-            return ((" ", "text"), *line), on
-        if not self.rows and y <= 2:
+            mark = (MARKED.glyph, MARKED.look) if row.key in self.marks else (" ", "text")
+            return (mark, *line), on
+        if not self.rows and y <= 3:
             return (self._empty(y, width), None)
         return (), None
 
     def _empty(self, y: int, width: int) -> Line:
-        if y == 1:
+        text = self._empty_hint or self.hint()
+        if self.filter:
+            text = (
+                self.nothing_matches
+                or f"Nothing here matches {clean(self.filter.text)}.\nesc drops the filter"
+            )
+        lines = text.split("\n")
+        if not 2 <= y < 2 + len(lines):
             return ()
-        text = f"No row contains “{self.needle}”. esc drops the filter." if self.needle else self._empty_hint
-        return ((" " + cut_end(text or self.hint(), width - 2), "muted"),)
+        return ((" " + cut_end(lines[y - 2], width - 2), "muted"),)
 
     def render_lines(self, crop: Region) -> list[Strip]:
         height = self.scrollable_content_region.height

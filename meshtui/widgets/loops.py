@@ -8,7 +8,8 @@ from rich.cells import cell_len
 from textual.message import Message
 
 from meshtui.core.mesh.view import LoopRow, MissionView
-from meshtui.status import PHASE_WORDS, RISK_LOOKS, loop_mark, mission_mark
+from meshtui.filters import Field, Fields
+from meshtui.status import LOOP_MARKS, PHASE_WORDS, RISK_LOOKS, loop_mark, mission_mark
 from meshtui.text import clean, cut_end, cut_middle, stopwatch
 from meshtui.widgets.columns import NOTHING, Column, Layout, chosen
 from meshtui.widgets.listing import ListTable
@@ -16,6 +17,7 @@ from meshtui.widgets.paint import Line, Span, crop, now_of, titles_of, width_of
 from meshtui.widgets.prose import bar
 
 BAR_CELLS = 6
+RISKS = ("low", "medium", "high", "critical")
 SPENT = ("wall_ms", "model_calls", "changed_files", "patch_bytes")
 """The parts of a budget that say how much is left; iterations and workers have columns of their own."""
 MAXIMA = {
@@ -132,26 +134,111 @@ def _why(row: LoopRow, index: int, width: int, now: int) -> Span:
     return cut_end(clean(text or ""), width), "text"
 
 
+def _by_name(row: LoopRow, now: int) -> str:
+    return row.loop_id.casefold()
+
+
+def _by_word(row: LoopRow, now: int) -> str:
+    return loop_mark(row).word
+
+
+def _by_phase(row: LoopRow, now: int) -> str | None:
+    return phase_of(row) or None
+
+
+def _by_iteration(row: LoopRow, now: int) -> int | None:
+    return row.iteration or None
+
+
+def _by_risk(row: LoopRow, now: int) -> int:
+    return RISKS.index(row.risk) if row.risk in RISKS else len(RISKS)
+
+
+def _by_work(row: LoopRow, now: int) -> int:
+    return max(len(row.active_workers), row.workers_used)
+
+
+def _by_gates(row: LoopRow, now: int) -> float | None:
+    return len(row.gates_passed) / len(row.gates_selected) if row.gates_selected else None
+
+
+def _by_time(row: LoopRow, now: int) -> int | None:
+    return row.elapsed(now)
+
+
+def _by_why(row: LoopRow, now: int) -> str | None:
+    return (row.handoff_reason if row.status == "handoff" else "; ".join(row.blockers)) or None
+
+
 def _never(row: object, index: int, width: int, now: int) -> Span:
     return NOTHING
 
 
 COLUMNS = (
-    Column("status", _mark, 9, 1),
-    Column("loop", _loop, 14, 0, grows=2, cap=36),
-    Column("phase", _phase, 7, 2),
-    Column("it", _iteration, 3, 4, right=True),
-    Column("risk", _risk, 4, 7),
-    Column("work", _workers, 4, 8, right=True),
-    Column("gates", _gates, 5, 6, right=True),
-    Column("budget", _never, BAR_CELLS, 5, paint=_budget),
-    Column("time", _elapsed, 5, 3, right=True),
-    Column("blocked by", _why, 20, 9, grows=6),
+    Column("status", _mark, 9, 1, by=_by_word),
+    Column("loop", _loop, 14, 0, grows=2, cap=36, by=_by_name),
+    Column("phase", _phase, 7, 2, by=_by_phase),
+    Column("it", _iteration, 3, 4, right=True, by=_by_iteration, high_first=True),
+    Column("risk", _risk, 4, 7, by=_by_risk, high_first=True),
+    Column("work", _workers, 4, 8, right=True, by=_by_work, high_first=True),
+    Column("gates", _gates, 5, 6, right=True, by=_by_gates),
+    Column("budget", _never, BAR_CELLS, 5, paint=_budget, by=spent_of, high_first=True),
+    Column("time", _elapsed, 5, 3, right=True, by=_by_time, high_first=True),
+    Column("blocked by", _why, 20, 9, grows=6, by=_by_why),
+)
+
+
+def _words(row: LoopRow) -> str:
+    texts = (row.loop_id, row.mission_id, row.title, row.handoff_reason, *row.blockers)
+    return "\n".join(text for text in texts if text).casefold()
+
+
+def _budget_length(row: LoopRow, now: int) -> float | None:
+    most = row.budget_max.get("max_wall_ms")
+    return float(most) if isinstance(most, (int, float)) and not isinstance(most, bool) else None
+
+
+LOOPS = Fields(
+    "loops",
+    _words,
+    (
+        Field(
+            "status",
+            "choice",
+            lambda row, now: row.status,
+            {
+                **{mark.word: status for status, mark in LOOP_MARKS.items()},
+                **{status: status for status in LOOP_MARKS},
+            },
+        ),
+        Field("phase", "text", lambda row, now: (row.phase or "", phase_of(row))),
+        Field("risk", "choice", lambda row, now: row.risk, {risk: risk for risk in RISKS}),
+        Field("id", "text", lambda row, now: row.loop_id, also=("loop",)),
+        Field("mission", "text", lambda row, now: row.mission_id),
+        Field("error", "text", lambda row, now: (row.handoff_reason or "", *row.blockers), also=("why",)),
+        Field(
+            "file",
+            "text",
+            lambda row, now: (*row.files, *row.directories, *row.changed_files),
+            also=("scope",),
+        ),
+        Field("gate", "text", lambda row, now: row.gates_selected, also=("gates",)),
+        Field(
+            "age", "duration", lambda row, now: now - row.updated_at if row.updated_at is not None else None
+        ),
+        Field("took", "duration", lambda row, now: row.elapsed(now), also=("time",)),
+        Field("attempt", "number", lambda row, now: row.iteration, also=("iteration", "it")),
+        Field("workers", "number", lambda row, now: len(row.active_workers), also=("work",)),
+        Field("budget", "share", spent_of, length=_budget_length),
+        Field("after", "text", lambda row, now: row.dependencies),
+    ),
 )
 
 
 class LoopTable(ListTable[Entry]):
     """One row a loop, a heading for each mission where there are several."""
+
+    FIELDS = LOOPS
 
     class Highlighted(Message):
         """Another loop is selected, or the selected one changed."""
@@ -199,10 +286,25 @@ class LoopTable(ListTable[Entry]):
                 return mission
         return self.missions[-1] if self.missions else None
 
-    def matches(self, row: Entry, needle: str) -> bool:
-        if isinstance(row, Heading):
-            return needle in row.mission.mission_id.casefold()
-        return needle in row.loop_id.casefold() or needle in row.title.casefold()
+    def _arranged(self, rows: tuple[Entry, ...]) -> tuple[Entry, ...]:
+        """Filter and order apply within each mission; a heading stays where a loop of it does."""
+        if not self.filter and self.order is None:
+            self._places = None
+            return rows
+        shown: list[int] = []
+        group: list[int] = []
+        heading: int | None = None
+        for place, row in enumerate((*rows, None)):
+            if isinstance(row, LoopRow):
+                group.append(place)
+                continue
+            inside, places = self._arranger.arrange(tuple(rows[one] for one in group), now_of(self))
+            if heading is not None and (inside or not (group or self.filter)):
+                shown.append(heading)
+            shown += [group[one] for one in (places if places is not None else range(len(group)))]
+            group, heading = [], place
+        self._places = shown
+        return tuple(rows[place] for place in shown)
 
     def selectable(self, row: Entry) -> bool:
         return isinstance(row, LoopRow)

@@ -47,6 +47,8 @@ class StatusLine(Painted):
     view: LaneView | None = None
     mode: FollowMode = "watching"
     reason: str | None = None
+    read_only = False
+    """Whether this console only looks."""
     still = False
     """Whether this is a picture: nothing is followed, so nothing can be degraded."""
 
@@ -67,6 +69,8 @@ class StatusLine(Painted):
         name = clean((view.lane_id or view.run_dir.name) if view is not None else "meshtui")
         state: Line = ((f"{mark.glyph} {mark.word}", mark.look),)
         parts: list[tuple[int, Line]] = [(0, state)]
+        if self.read_only:
+            parts.append((0, ((" read-only ", "cap"),)))
         if view is not None and view.exists:
             parts += self._parts(view, now_of(self), width=width)
         if view is not None and view.missions:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from textual.message import Message
 
 from meshtui.core.view import Row, Section
+from meshtui.filters import QUEUE
+from meshtui.widgets.arranging import Order
 from meshtui.widgets.columns import EMPTY, Layout
 from meshtui.widgets.listing import ListTable
 from meshtui.widgets.paint import titles_of
@@ -12,6 +14,8 @@ from meshtui.widgets.paint import titles_of
 
 class QueueTable(ListTable[Row]):
     """The rows of one section."""
+
+    FIELDS = QUEUE
 
     class Highlighted(Message):
         """Another record is selected, or the selected one changed."""
@@ -30,7 +34,8 @@ class QueueTable(ListTable[Row]):
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.section: Section = "pending"
-        self._remembered: dict[Section, str] = {}
+        self._remembered: dict[Section, tuple[str, set[str], Order | None]] = {}
+        """Of each other section: what is selected, what is marked, and the order."""
         self._layout: tuple[int, Section, int, Layout] | None = None
 
     def show(self, section: Section, rows: tuple[Row, ...], *, hint: str | None = None) -> None:
@@ -43,32 +48,30 @@ class QueueTable(ListTable[Row]):
         self.repaint()
 
     def _change_section(self, section: Section, rows: tuple[Row, ...]) -> None:
-        if self._selected is not None:
-            self._remembered[self.section] = self._selected.key
-        self.section, self._source = section, rows
-        self.rows = self._matching(rows)
+        self._remembered[self.section] = (
+            self._selected.key if self._selected is not None else "",
+            self.marks,
+            self.order,
+        )
+        key, self.marks, order = self._remembered.get(section, ("", set(), None))
+        self.section, self._source, self._arranger.order = section, rows, order
+        self._forget_gone_marks()
+        self.rows = self._arranged(rows)
         self._resize()
-        found = self._find(self._remembered.get(section, ""), 0)
+        found = self._find(key, 0)
         self._cursor = found or 0
         self._scroll_top(0)
         self._scroll_to_cursor()
         self._announce()
         self.refresh()
-
-    def matches(self, row: Row, needle: str) -> bool:
-        return (
-            needle in row.title.casefold()
-            or needle in row.envelope_id.casefold()
-            or (row.engine is not None and needle in row.engine.casefold())
-            or (row.error is not None and needle in row.error.casefold())
-        )
+        self.post_message(self.Rearranged(self))
 
     def layout_of(self, width: int) -> Layout:
-        digits = len(str(len(self.rows)))
+        digits = len(str(len(self._source)))
         known = self._layout
         if known is not None and known[:3] == (width, self.section, digits):
             return known[3]
-        layout = Layout.of(self.section, width, len(self.rows), titles_of(self, self.section))
+        layout = Layout.of(self.section, width, len(self._source), titles_of(self, self.section))
         self._layout = (width, self.section, digits, layout)
         return layout
 

@@ -174,6 +174,15 @@ def _withdrawn_with_stop(run_dir: RunDir, lane: Lane) -> None:
     lane.interrupt()
 
 
+def _edit(name: str) -> Act:
+    return lambda run_dir, lane: lane.edit(name, phase(name, prompt="something else"))
+
+
+def _dropped(run_dir: RunDir, lane: Lane) -> None:
+    _base(run_dir, lane)
+    lane.answer("parked", "drop")
+
+
 def changed(**more: str) -> dict[str, str]:
     return {key: value for key, value in {**BASE, **more}.items() if value}
 
@@ -285,6 +294,42 @@ CASES = [
         BASE,
         changed(p1="withdrawn"),
         (RESULTS,),
+        atomic=True,
+    ),
+    Case(
+        "withdraw several",
+        _base,
+        lambda run_dir, lane: lane.withdraw_many(["p2", "p1", "nowhere"]),
+        BASE,
+        changed(p1="withdrawn", p2="withdrawn"),
+        (RESULTS,),
+    ),
+    Case("head", _base, lambda run_dir, lane: lane.head(["p2"]), BASE, BASE, (RESULTS,), atomic=True),
+    Case("edit", _base, _edit("p2"), BASE, BASE, (RESULTS,), atomic=True),
+    Case(
+        "edit what failed",
+        _base,
+        _edit("failed"),
+        BASE,
+        changed(failed="pending"),
+        (RESULTS, {"done": "done", "parked": "stalled"}),
+        atomic=True,
+    ),
+    Case(
+        "restore in place",
+        _withdrawn_with_stop,
+        lambda run_dir, lane: lane.restore(in_place=True),
+        WITHDRAWN,
+        changed(p1="pending", p2="pending", gone="pending", halt="pending"),
+        (RESULTS,),
+    ),
+    Case(
+        "park again",
+        _dropped,
+        lambda run_dir, lane: lane.park_again("parked"),
+        changed(parked="claimed"),
+        BASE,
+        ({**RESULTS, "parked": "failed"}, {"done": "done", "failed": "failed"}, RESULTS),
         atomic=True,
     ),
     Case(
@@ -525,10 +570,12 @@ def _cli(run_dir: RunDir, *arguments: str) -> list[str]:
             ("fsync", "rename", "renameat2", "pwrite64", "mkdir"),
         ),
         ("restore", ("restore",), ("rename",)),
+        ("head", ("head", "p2"), ("rename", "fsync", "pwrite64")),
+        ("edit", ("edit", "p2", "--prompt", "something else"), ("rename", "fsync", "pwrite64")),
         ("answer retry", ("answer", "parked", "--retry"), ("rename",)),
         ("answer drop", ("answer", "parked", "--drop"), ("rename",)),
     ],
-    ids=["enqueue", "restore", "retry", "drop"],
+    ids=["enqueue", "restore", "head", "edit", "retry", "drop"],
 )
 @pytest.mark.usefixtures("strace_works")
 def test_the_command_is_killed_at_every_system_call(

@@ -34,6 +34,7 @@ NUMBERS = st.integers(0, 50)
 ACTS = (
     "enqueue", "enqueue", "enqueue", "batch", "claim", "claim", "claim", "done", "done", "failed", "blocked", "stall", "abort",
     "recover", "hold", "interrupt", "withdraw", "restore", "requeue", "retry", "drop", "damage", "stop", "pause", "mend", "complete",
+    "head", "edit", "back", "several", "undrop", "undrop",
 )  # fmt: skip
 
 
@@ -146,6 +147,25 @@ class Driver:
 
     def requeue(self, number: int) -> None:
         self.lane.requeue(f"e{number % (self.count + 1)}")
+
+    def head(self, number: int) -> None:
+        self.lane.head([f"e{number % (self.count + 1)}"])
+
+    def edit(self, number: int) -> None:
+        envelope_id = f"e{number % (self.count + 1)}"
+        self.lane.edit(envelope_id, phase(envelope_id, label=f"edited {number}"))
+
+    def back(self, number: int) -> None:
+        """Restore one where it was."""
+        self.lane.restore([f"e{number % (self.count + 1)}"], in_place=True)
+
+    def several(self, number: int) -> None:
+        ids = [f"e{(number + more) % (self.count + 1)}" for more in range(3)]
+        self.lane.withdraw_many(ids) if number % 2 else self.lane.requeue_many(ids)
+
+    def undrop(self, number: int) -> None:
+        """Take back that a parked one was dropped."""
+        self.lane.park_again(f"e{number % (self.count + 1)}")
 
     def retry(self, number: int) -> None:
         self._answer(number, "retry")

@@ -420,7 +420,6 @@ class TestQueueCommands:
             (["wait", "a", "--for", "parked"], "no state of 'a'"),
             (["wait", "a", "--timeout", "soon"], "timeout"),
             (["withdraw"], "ID"),
-            (["withdraw", "a", "b"], "b"),
             (["lane", "--engine", "gpt"], "engine 'gpt' is unknown"),
         ],
     )

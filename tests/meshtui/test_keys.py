@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from textual.widgets import Button, Input
+from textual.widgets import Button
 
-from meshtui.commands import COMMANDS
+from meshtui.commands import COMMANDS, Side
 from meshtui.core.errors import InvalidInput
 from meshtui.core.view import Counts, LaneView
 from meshtui.screens.confirm import Confirm
@@ -22,6 +22,8 @@ from tests.support.engine import FakeEngine
 from tests.support.pilot import console
 from tests.support.views import QUARANTINED, empty, lane
 
+SIDES: tuple[Side, ...] = ("queue", "loops")
+
 
 def withdrawn(view: LaneView) -> LaneView:
     """``view`` with something withdrawn."""
@@ -33,14 +35,15 @@ def test_commands_are_defined_once() -> None:
     ids = [command.id for command in COMMANDS]
     assert len(ids) == len(set(ids))
     for scope in ("lane", "table"):
-        for side in ("queue", "loops"):
-            keys = [
-                key
-                for command in COMMANDS
-                if command.scope == scope and command.side in (None, side)
-                for key in command.key.split(",")
-            ]
-            assert len(keys) == len(set(keys))
+        for side in SIDES:
+            for filtering in (False, True):
+                keys = [
+                    key
+                    for command in COMMANDS
+                    if command.scope == scope and command.meant(side, filtering=filtering)
+                    for key in command.key.split(",")
+                ]
+                assert len(keys) == len(set(keys))
     for command in COMMANDS:
         name = f"action_{command.action.partition('(')[0]}"
         owner = QueueTable if command.scope == "table" else LaneScreen
@@ -192,7 +195,7 @@ async def test_next_goes_to_what_needs_the_operator() -> None:
         await it.press("1")
         await it.until(lambda: engine.calls[-1] == ("repair", QUARANTINED.key))
         await it.press("2")
-        assert "deleted for good" in it.text()
+        assert "leaves the lane for good" in it.text()
         await it.press("y")
         await it.until(lambda: engine.calls[-1] == ("drop-file", QUARANTINED.key))
         await it.press("N", "1")
@@ -221,9 +224,10 @@ async def test_filter_is_live_and_dropped_by_escape() -> None:
         assert it.app.focused is table
         await it.press("escape")
         assert len(table.rows) == 12
-        assert not it.lane.query_one("#filter", Input).display
+        assert not it.lane.query_one("#filter").display
         await it.press("slash", *"zzz")
-        assert "No row contains “zzz”" in it.text()
+        assert "Nothing here matches zzz." in it.text()
+        assert "esc drops the filter" in it.text()
 
 
 async def test_details_by_keys() -> None:
@@ -255,7 +259,7 @@ async def test_narrow_details_open_over_the_list() -> None:
 
 
 async def test_help_lists_every_command() -> None:
-    async with console(lane(3), size=(120, 80)) as it:
+    async with console(lane(3), size=(120, 100)) as it:
         await it.press("question_mark")
         assert isinstance(it.app.screen, Help)
         await it.pilot.pause()
@@ -339,7 +343,7 @@ async def test_counts_alone_decide_what_is_offered() -> None:
 
 async def test_y_copies_the_id() -> None:
     async with console(lane(3)) as it:
-        await it.press("y")
+        await it.press("y", "y")
         await it.until_shown("Copied US-015-plan")
         assert it.app.clipboard == "US-015-plan"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,21 +11,26 @@ from typing import Any
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.lane.receipts import (
     AnswerReceipt,
+    EditReceipt,
     EnqueueReceipt,
     ExtendReceipt,
+    HeadReceipt,
     InterruptReceipt,
     KillReceipt,
     PauseReceipt,
     QuarantineReceipt,
+    Refusal,
     RequeueReceipt,
     RestoreReceipt,
+    SeveralReceipt,
     StopReceipt,
     WithdrawReceipt,
 )
 from meshtui.core.mesh.verify import Check
 from meshtui.core.mesh.view import MissionView
 from meshtui.core.models.mesh import Plan
-from meshtui.core.vcs.merge import LandResult
+from meshtui.core.prune import Prunable
+from meshtui.core.vcs.merge import Discard, LandResult
 from meshtui.core.view import Detail, LaneView
 from meshtui.missions import KillResult, PlanWish
 
@@ -46,6 +51,11 @@ class FakeOperations:
 
     calls: list[tuple[Any, ...]] = field(default_factory=list)
     error: MeshtuiError | None = None
+    refused: tuple[Refusal, ...] = ()
+    """Of what is done with several."""
+    kept: dict[str, Any] = field(default_factory=lambda: {"kind": "phase", "prompt": "do it"})
+    """What is edited."""
+    folder: str = "pending"
 
     def _did(self, *call: Any) -> None:
         if self.error is not None:
@@ -60,17 +70,45 @@ class FakeOperations:
         self._did("interrupt")
         return InterruptReceipt(("a", "b"), ("c",))
 
-    def restore(self) -> RestoreReceipt:
-        self._did("restore")
-        return RestoreReceipt(("a",), ("stop",))
+    def restore(self, ids: Sequence[str] | None = None, *, in_place: bool = False) -> RestoreReceipt:
+        self._did("restore", *([tuple(ids)] if ids else []), *(["in place"] if in_place else []))
+        return RestoreReceipt(tuple(ids) if ids else ("a",), () if ids else ("stop",))
 
     def withdraw(self, envelope_id: str) -> WithdrawReceipt:
         self._did("withdraw", envelope_id)
         return WithdrawReceipt(envelope_id, 2)
 
+    def withdraw_many(self, ids: Sequence[str]) -> SeveralReceipt:
+        self._did("withdraw_many", tuple(ids))
+        return SeveralReceipt(tuple(ids), self.refused, 2)
+
     def requeue(self, envelope_id: str) -> RequeueReceipt:
         self._did("requeue", envelope_id)
         return RequeueReceipt(envelope_id, 3, 3)
+
+    def requeue_many(self, ids: Sequence[str]) -> SeveralReceipt:
+        self._did("requeue_many", tuple(ids))
+        return SeveralReceipt(tuple(ids), self.refused, 2)
+
+    def head(self, ids: Sequence[str]) -> HeadReceipt:
+        self._did("head", tuple(ids))
+        return HeadReceipt(tuple(ids), 3, {name: f"old {name}" for name in ids})
+
+    def place(self, names: Mapping[str, str]) -> tuple[str, ...]:
+        self._did("place", dict(names))
+        return tuple(names)
+
+    def envelope(self, envelope_id: str) -> tuple[str, dict[str, Any]]:
+        return self.folder, dict(self.kept)
+
+    def edit(
+        self, envelope_id: str, envelope: Mapping[str, Any], *, base: Mapping[str, Any] | None = None
+    ) -> EditReceipt:
+        self._did("edit", envelope_id, dict(envelope))
+        return EditReceipt(envelope_id, 2, 3, dict(base or {}), self.folder)
+
+    def park_again(self, envelope_id: str) -> None:
+        self._did("park again", envelope_id)
 
     def answer(
         self,
@@ -126,6 +164,8 @@ class FakeMissions:
         self.blockers: tuple[str, ...] = ()
         self.checks: tuple[Check, ...] = ()
         self.runners: dict[str, FakeMissionRunner] = {}
+        self.lost = Discard({}, (), ())
+        self.left_behind = Prunable((), ())
         self.file = Path("/nowhere/loop-plan.json")
 
     def _did(self, *call: Any) -> None:
@@ -163,6 +203,22 @@ class FakeMissions:
     def verify(self, mission: MissionView, loop_id: str | None) -> Sequence[Check]:
         self._did("verify", mission.mission_id, loop_id)
         return self.checks
+
+    def losses(self, mission: MissionView) -> Discard:
+        self._did("losses", mission.mission_id)
+        return self.lost
+
+    def discard(self, mission: MissionView, found: Discard) -> Discard:
+        self._did("discard", mission.mission_id, found)
+        return found
+
+    def prunable(self) -> Prunable:
+        self._did("prunable")
+        return self.left_behind
+
+    def prune(self, found: Prunable) -> tuple[int, int]:
+        self._did("prune", found)
+        return len(found.calls), sum(item.refused is None for item in found.worktrees)
 
     def runner(self, mission_id: str) -> FakeMissionRunner:
         self._did("run", mission_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from meshtui.core.mesh.detail import (
@@ -127,3 +128,19 @@ def test_nothing_there_is_nothing_shown(tmp_path: Path) -> None:
         read_part(mission, row, name)
     gates = read_part(mission, row, "gates")
     assert gates == (Gate("ruff"),)
+
+
+def test_a_working_copy_that_went_is_said_to_be_removed(tmp_path: Path) -> None:
+    root = on_disk(tmp_path)
+    mission, row = loop_of(root)
+    place = tmp_path / "trees" / row.loop_id
+    place.mkdir(parents=True)
+    row = replace(row, worktree=str(place))
+    kept, before = read_part(mission, row, "state"), signature(mission, row)
+    assert isinstance(kept, Kept)
+    assert ("worktree", str(place)) in kept.places
+    place.rmdir()
+    assert signature(mission, row) != before
+    kept = read_part(mission, row, "state")
+    assert isinstance(kept, Kept)
+    assert ("worktree", f"{place}  (removed)") in kept.places

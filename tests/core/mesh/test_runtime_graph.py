@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from meshtui.core.mesh import scheduler
+from meshtui.core.mesh.scheduler import LoopLike, LoopNode
 from tests.support.missions import INTEGRATION, Bench, node
 
 
@@ -69,6 +73,37 @@ def test_thirty_loops_never_exceed_three(bench: Bench) -> None:
     assert depths(log) <= 3
     assert bench.proof()["parallelism"]["max_active_loops"] == 3
     assert bench.proof()["completed_loops"] == 31
+
+
+def test_the_graph_is_read_once_however_many_loops_there_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads: Counter[str] = Counter()
+    real_init, real_after = scheduler._Graph.__init__, LoopNode.__getattribute__
+
+    def init(self: scheduler._Graph, loops: Sequence[LoopLike]) -> None:
+        reads["graphs"] += 1
+        real_init(self, loops)
+
+    def attribute(self: LoopNode, name: str) -> object:
+        reads[name] += 1
+        return real_after(self, name)
+
+    monkeypatch.setattr(scheduler._Graph, "__init__", init)
+    monkeypatch.setattr(LoopNode, "__getattribute__", attribute)
+    found = {}
+    for count in (4, 16):
+        reads.clear()
+        bench = Bench(tmp_path / str(count))
+        bench.commands("echo x >> $MESHTUI_LOOP_ID.txt")
+        bench.max_active = 4
+        bench.plan(*[node(f"loop-{number}", f"loop-{number}.txt") for number in range(count)])
+        assert bench.run().state == "done", bench.proof()["blockers"]
+        found[count] = Counter(reads)
+    assert found[4]["graphs"] == found[16]["graphs"] <= 2
+    # Four times the loops are four times the work and not sixteen.
+    for name, times in found[16].items():
+        assert times <= 5 * found[4][name], name
 
 
 def test_a_failing_loop_does_not_stop_others(bench: Bench) -> None:

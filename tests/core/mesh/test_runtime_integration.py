@@ -85,7 +85,7 @@ def test_an_integration_gate_fails(bench: Bench) -> None:
     )
     bench.plan(node("loop-a", "a/"), node("loop-b", "b/"), gates=["both"])
     assert bench.run().state == "bad"
-    assert bench.state(INTEGRATION).blockers == ["gate both failed (exit 1): together"]
+    assert bench.state(INTEGRATION).blockers == ["gate both failed (exit 1; it passes on the base): together"]
     assert git(bench.repo, "branch", "--list", f"meshtui/{MISSION}") == ""
     # Loops are kept; with a gate that passes the rest goes on.
     bench.gate("both", "true", stage="integration")

@@ -37,7 +37,7 @@ def test_a_failed_gate_returns_to_the_maker_with_its_words(bench: Bench) -> None
     assert bench.run().state == "done", bench.proof()["blockers"]
     first, second = bench.prompts("maker")
     assert "want a two" not in first
-    assert "gate two failed (exit 4)" in second
+    assert "gate two failed (exit 4; on the base too, exit 4): want a two" in second
     assert "want a two" in second
     proof = bench.proof("loop-a")
     assert proof["iterations"] == 2

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from meshtui.core.mesh.places import mission_places
+from meshtui.core.mesh.tally import gates_of
 from meshtui.core.mesh.verify import Verifier
 from meshtui.core.run_dir import RunDir
 from tests.support.missions import APPROVE, INTEGRATION, MISSION, Bench, git, meshtui, node, until
@@ -234,3 +235,45 @@ def test_prune_shows_worktrees_and_refuses_what_is_dirty_or_alive(tmp_path: Path
     assert meshtui(bench.run_dir.root, "prune", "--yes")["worktrees"] == [str(place)]
     assert not place.exists()
     assert bench.mismatches() == []
+
+
+def test_a_gate_has_one_result_in_the_mission_s_proof(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    bench.commands('echo x >> "$MESHTUI_LOOP_ID.txt"')
+    bench.gate("texts", "true", when=["loop-a.txt"])
+    bench.gate("notes", "true", when=["*.md"])
+    bench.gate("whole", "true", stage="integration")
+    bench.plan(
+        node("loop-a", "loop-a.txt", gates=["texts", "notes"], merged=["whole"]),
+        node("loop-b", "loop-b.txt", gates=["texts"], merged=["whole"]),
+        gates=["whole"],
+    )
+    assert bench.run().state == "done", bench.proof()["blockers"]
+    assert "texts" in bench.proof("loop-b")["gate_result"]["skipped_gates"]
+    assert "whole" in bench.proof("loop-a")["gate_result"]["skipped_gates"]
+    gates = bench.proof()["gates"]
+    assert {"texts", "whole"} <= set(gates["passed"])
+    assert gates["skipped"] == ["notes"]
+    assert gates["failed"] == []
+    assert sorted(gates["selected"]) == sorted(gates["passed"] + gates["skipped"])
+    assert bench.mismatches() == []
+    edit(bench.paths.graph_proof, gates={**gates, "passed": [*gates["passed"], "notes"], "skipped": []})
+    assert bench.mismatches() == [f"{MISSION}: gates as the loops' proofs have them: notes"]
+
+
+def test_one_failed_gate_is_no_passed_one() -> None:
+    def proof(**gates: list[str]) -> dict[str, Any]:
+        return {"gate_result": {f"{name}_gates": ids for name, ids in gates.items()}}
+
+    proofs = [
+        proof(selected=["a", "b", "c"], passed=["a", "b"], skipped=["c"]),
+        proof(selected=["a", "b", "d"], failed=["a"], passed=["d"], skipped=["b"]),
+        {"gate_result": None},
+        {},
+    ]
+    assert gates_of(proofs) == {
+        "selected": ["a", "b", "c", "d"],
+        "passed": ["b", "d"],
+        "failed": ["a"],
+        "skipped": ["c"],
+    }
