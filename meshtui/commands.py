@@ -19,7 +19,9 @@ from meshtui.core.view import Attention, LaneView, Row
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import LoopRow, MissionView
 
-Scope = Literal["lane", "table", "detail", "app", "replay"]
+Scope = Literal["lane", "fleet", "inbox", "table", "detail", "app", "replay"]
+Place = Literal["lane", "fleet", "inbox"]
+"""The screen that is looked at."""
 Side = Literal["queue", "loops"]
 """Which of the two lists a key is about, where it means something else in the other."""
 
@@ -42,6 +44,13 @@ class Situation:
     """The mission of the selected loop."""
     missions_here: tuple[str, ...] = ()
     """The missions that run in this console."""
+    place: Place = "lane"
+    fleet: bool = False
+    """Whether there is a table of lanes to go back to."""
+    lanes: int = 0
+    """How many lanes that table lists."""
+    needs: int = 0
+    """How many things need somebody, in all lanes."""
     marked: int = 0
     """How many records of the list that is looked at are marked."""
     filtering: bool = False
@@ -150,6 +159,18 @@ def _when_loop(now: Situation) -> str | None:
     return None if now.loop is not None else "Select a loop to verify its proof"
 
 
+def _when_fleet(now: Situation) -> str | None:
+    return None if now.fleet else "This console shows one lane: give it several --run-dir, or their folder"
+
+
+def _when_lanes(now: Situation) -> str | None:
+    return None if now.lanes else "There is no lane to open yet"
+
+
+def _when_needs(now: Situation) -> str | None:
+    return None if now.needs else "Nothing needs you"
+
+
 def _when_row_pending(now: Situation) -> str | None:
     if now.row is not None and now.row.section in ("pending", "quarantined"):
         return None
@@ -226,8 +247,16 @@ class Command:
     """Why it cannot be done now, ``None`` if it can."""
     side: Side | None = None
     """The list it is about; its key does nothing while the other one is looked at."""
+    also: tuple[Place, ...] = ()
+    """Screens other than a lane's where it is the same."""
     filtered: bool | None = None
     """Whether its key is meant only while a filter is on (``True``) or off (``False``)."""
+
+    def at(self, place: Place) -> bool:
+        """Whether the screen ``place`` has it."""
+        if self.scope == "table":
+            return True
+        return place in self.also or place == (self.scope if self.scope in ("fleet", "inbox") else "lane")
 
     def meant(self, side: Side, *, filtering: bool) -> bool:
         """Whether its key means this now."""
@@ -252,6 +281,7 @@ class Command:
         return self.refusal(now)
 
 
+EVERYWHERE: tuple[Place, ...] = ("fleet", "inbox")
 COMMANDS: tuple[Command, ...] = (
     Command(
         "enqueue", "e", "enqueue", "Add an envelope to the end of the queue", title="Enqueue an envelope", bar=1, writes=True,
@@ -367,17 +397,21 @@ COMMANDS: tuple[Command, ...] = (
         "prune", "C", "prune", "Remove the calls and working copies of finished work, after naming them",
         group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
     ),
-    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", filtered=False),
+    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", also=EVERYWHERE,
+            title="Go to the next thing that needs you", filtered=False),
+    Command("inbox", "I", "inbox", "Everything that needs you, in every lane, with evidence and the ways out", group="Needs you",
+            title="Open the inbox", bar=9, refusal=_when_needs, also=("fleet",)),
     *(
-        Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you")
+        Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you",
+                also=EVERYWHERE)
         for number in range(1, 10)
     ),
     Command("filter", "slash", "filter", "Show only rows that match what you type: words, status:failed, age>10m, -not",
-            group="List", title="Filter the list", bar=10),
+            group="List", title="Filter the list", bar=10, also=EVERYWHERE),
     Command("match(1)", "n", "next match", "The next row that the filter means, in this list or the next", group="List",
-            refusal=_when_filtering, filtered=True, bar=9),
+            refusal=_when_filtering, filtered=True, bar=9, also=EVERYWHERE),
     Command("match(-1)", "N", "match before", "The row before that the filter means", group="List",
-            refusal=_when_filtering, filtered=True),
+            refusal=_when_filtering, filtered=True, also=EVERYWHERE),
     Command("sort", "S", "sort", "Sort by the next column; again turns it round, at last the list's own order", scope="table",
             group="List", title="Sort by the next column"),
     Command("down", "j,down", "down", "Next row", scope="table", group="List"),
@@ -389,15 +423,23 @@ COMMANDS: tuple[Command, ...] = (
     Command("section(1)", "l,right,right_square_bracket", "next list", "The next list: pending, active, done …", group="List",
             side="queue"),
     Command("section(-1)", "h,left,left_square_bracket", "previous list", "The list before", group="List", side="queue"),
-    Command("turn(1)", "tab", "next panel", "From loops to queue to details to what needs you", group="List"),
-    Command("turn(-1)", "shift+tab", "panel before", "The same way back", group="List"),
+    Command("turn(1)", "tab", "next panel", "From loops to queue to details to what needs you", group="List", also=("fleet",)),
+    Command("turn(-1)", "shift+tab", "panel before", "The same way back", group="List", also=("fleet",)),
     Command("detail(1)", "d", "details", "The next part of the details: envelope, output …, or state, diff, gates …",
             group="Details", title="Show the next part of the details"),
     Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
-    Command("back", "escape", "back", "Back to the list, or drop the filter", group="Console"),
-    Command("help", "question_mark", "help", "Every key and what it does", group="Console", title="Help: every key", bar=11),
-    Command("palette", "colon", "palette", "Find any action by its name", group="Console", bar=13),
-    Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=12),
+    Command("open_lane", "enter", "open lane", "Open the selected lane with everything that can be done there", scope="fleet",
+            group="Fleet", title="Open the selected lane", bar=1, refusal=_when_lanes),
+    Command("open_need", "enter", "open lane", "Go to the lane of the selected item, and to its record", scope="inbox",
+            group="Needs you", title="Go to the lane of the selected item", bar=1, refusal=_when_needs),
+    Command("fleet", "F", "fleet", "Back to the table of all lanes", group="Fleet", title="Back to the fleet", bar=10,
+            refusal=_when_fleet, also=("inbox",)),
+    Command("back", "escape", "back", "Back to the list, drop the filter, or return to the fleet", group="Console", also=EVERYWHERE),
+    Command("help", "question_mark", "help", "Every key and what it does", group="Console", title="Help: every key", bar=11,
+            also=EVERYWHERE),
+    Command("palette", "colon", "palette", "Find any action by its name", group="Console", bar=13, also=EVERYWHERE),
+    Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=12,
+            also=EVERYWHERE),
 )  # fmt: skip
 
 REPLAY: tuple[Command, ...] = (
@@ -468,7 +510,11 @@ BY_ACTION: dict[str, Command] = {command.action: command for command in COMMANDS
 
 def bindings(scope: Scope) -> list[Binding]:
     """The key bindings of one part of the console."""
-    return [command.binding for command in COMMANDS if command.scope == scope]
+    return [
+        command.binding
+        for command in COMMANDS
+        if command.scope == scope or (scope in EVERYWHERE and scope in command.also)
+    ]
 
 
 SURE, PLACE = 2000, 1000
@@ -483,7 +529,9 @@ class LaneCommands(Provider):
         if not isinstance(situation, Situation):
             return
         for command in COMMANDS:
-            if command.title is not None and command.why_not(situation) is None:
+            if command.title is None or not command.at(situation.place):
+                continue
+            if command.why_not(situation) is None:
                 # A key is about the list that is looked at; a name says what it is about.
                 owner = getattr(self.screen, "listing", None) if command.scope == "table" else self.screen
                 if owner is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -20,9 +20,11 @@ from meshtui.messages import OutputRead
 
 if TYPE_CHECKING:
     from meshtui.app import MeshtuiApp
+    from meshtui.core.fleet import FleetView, Need
     from meshtui.core.history import History
     from meshtui.core.mesh.detail import LoopPart
     from meshtui.core.mesh.view import MissionView
+    from meshtui.evidence import Fact
     from meshtui.messages import Planned
     from meshtui.replay import Player
     from meshtui.screens.lane import LaneScreen
@@ -31,9 +33,12 @@ if TYPE_CHECKING:
 DIALOGS = ("help", "enqueue", "answer", "kill", "interrupt")
 LOOP_PARTS = ("diff", "gates", "proof", "findings", "log")
 LOOP_SCREENS = ("loops", *LOOP_PARTS, "timeline", "graph", "plan")
+FLEET_SCREENS = ("fleet", "inbox", "help")
+"""What can be drawn of several lanes."""
 LANE_SCREENS = ("phases", "charts")
 SCREENS = (
     "lane",
+    "inbox",
     *SECTIONS,
     "envelope",
     "output",
@@ -110,6 +115,90 @@ def render_replay(
     )
 
 
+def render_fleet_svg(
+    source: FleetView | Sequence[Path],
+    *,
+    size: tuple[int, int] = (120, 40),
+    now_ms: int,
+    screen: str | None = None,
+    evidence: Callable[[Need, Sequence[MissionView]], tuple[Fact, ...]] | None = None,
+    select: str | None = None,
+    settings: Settings | None = None,
+) -> str:
+    """Several lanes as SVG; ``source`` is what the operator names, or a view that was made before.
+
+    ``screen`` is one of :data:`FLEET_SCREENS`; ``evidence`` reads what stands behind an item, from the files
+    where it is not given; ``select`` names a lane, or in the inbox an item, by its key.
+    """
+    from meshtui.core.fleet import FleetView
+    from meshtui.evidence import evidence_of
+
+    if screen is not None and screen not in FLEET_SCREENS:
+        raise InvalidInput(f"no screen {screen!r}; one of: {', '.join(FLEET_SCREENS)}", field="screen")
+    if isinstance(source, FleetView):
+        view = source
+    else:
+        from meshtui.core.fleet_watch import FleetFollower, RunDirs
+
+        follower = FleetFollower(RunDirs(source), on_view=lambda _: None, clock=ManualClock(now_ms))
+        view = follower.read_all()
+    read = evidence or evidence_of
+    return asyncio.run(_draw_fleet(view, read, size, now_ms, screen or "fleet", select, settings))
+
+
+async def _draw_fleet(
+    view: FleetView,
+    evidence: Callable[[Need, Sequence[MissionView]], tuple[Fact, ...]],
+    size: tuple[int, int],
+    now_ms: int,
+    screen: str,
+    select: str | None,
+    settings: Settings | None,
+) -> str:
+    from meshtui.app import MeshtuiApp
+    from meshtui.screens.fleet import FleetScreen
+    from meshtui.screens.needs import NeedsScreen
+    from meshtui.settings import Settings
+
+    place = view.places[0] if view.places else Path()
+    app = MeshtuiApp(
+        RunDir(place),
+        fleet_view=view,
+        clock=ManualClock(now_ms),
+        still=True,
+        settings=settings if settings is not None else Settings(),
+    )
+    app.animation_level = "none"
+    async with app.run_test(size=size) as pilot:
+        await _settle(pilot)
+        fleet = app.screen
+        assert isinstance(fleet, FleetScreen)
+        app.take_fleet(view)
+        if screen == "inbox":
+            app.open_inbox()
+            await _settle(pilot)
+        shown = app.screen
+        assert isinstance(shown, NeedsScreen)
+        if select is not None and not shown.inbox.select(select):
+            fleet.table.select(select)
+        _show_evidence(app, evidence)
+        if screen == "help":
+            await shown.run_action("help")
+        await _settle(pilot)
+        return picture(app, size)
+
+
+def _show_evidence(app: MeshtuiApp, read: Callable[[Need, Sequence[MissionView]], tuple[Fact, ...]]) -> None:
+    """Show what stands behind the selected item."""
+    from meshtui.evidence import EvidenceRead
+    from meshtui.screens.needs import NeedsScreen
+
+    shown = app.screen
+    if isinstance(shown, NeedsScreen) and shown.need is not None:
+        facts = read(shown.need, app.missions_in(shown.need.run_dir))
+        shown.on_evidence_read(EvidenceRead(shown.need.key, facts))
+
+
 def _read(run_dir: Path, now_ms: int) -> tuple[LaneView, Callable[[str], Detail | None]]:
     from meshtui.core.overview import RunDirReader
 
@@ -132,6 +221,7 @@ async def _draw(
     app: MeshtuiApp | None = None,
 ) -> str:
     from meshtui.app import MeshtuiApp
+    from meshtui.evidence import evidence_of
     from meshtui.inspector import output_lines
     from meshtui.screens.lane import LaneScreen
     from meshtui.settings import Settings
@@ -175,6 +265,11 @@ async def _draw(
         _show_loop(lane, screen)
         if screen in LANE_SCREENS:
             lane.open_still(screen)
+        if screen == "inbox":
+            app.take_view(view)
+            app.open_inbox()
+            await _settle(pilot)
+            _show_evidence(app, evidence_of)
         if screen in DIALOGS:
             await lane.run_action(screen)
         await _settle(pilot)

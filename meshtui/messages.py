@@ -11,6 +11,7 @@ from meshtui.core.view import Detail, LaneView
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshtui.core.fleet import FleetView
     from meshtui.core.history import History
     from meshtui.core.lane.signs import Signs
     from meshtui.core.mesh.detail import LoopDetail
@@ -30,6 +31,17 @@ class ViewChanged(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ViewChanged)
+
+
+class FleetChanged(Message):
+    """Something changed in one of several run directories; a newer view replaces one not yet drawn."""
+
+    def __init__(self, view: FleetView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, FleetChanged)
 
 
 class ModeChanged(Message):
@@ -146,9 +158,19 @@ class Planned(Message):
 class WouldLose(Message):
     """What an operation would remove was found out; it waits for a yes."""
 
-    def __init__(self, question: str, loss: str | None, yes: str, then: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        question: str,
+        loss: str | None,
+        yes: str,
+        then: Callable[[], None],
+        *,
+        command: str | None = None,
+    ) -> None:
         super().__init__()
         self.question = question
+        self.command = command
+        """The command line that does the same."""
         self.loss = loss
         """What is lost, in words; ``None``: there is nothing to remove, and the question says so."""
         self.yes = yes

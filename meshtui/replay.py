@@ -230,7 +230,12 @@ class ReplayBridge(Bridge):
         self._shower = _Shower(player.recording, self._post)
 
     def start(self) -> None:
+        self._reader = self._engine.reader()
         self.seek()
+
+    @property
+    def following(self) -> bool:
+        return True
 
     def seek(self) -> None:
         """Show where the play head is."""

@@ -7,11 +7,11 @@ from typing import Any, ClassVar
 
 from textual import on
 from textual.binding import Binding, BindingType
-from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from meshtui.app import MeshtuiApp
 from meshtui.bridge import Bridge, Engine
+from meshtui.bridges import Post
 from meshtui.commands import REPLAY
 from meshtui.core.run_dir import RunDir
 from meshtui.replay import Player, ReplayBridge, ReplayEngine
@@ -55,10 +55,14 @@ class ReplayApp(MeshtuiApp, inherit_bindings=True):
             **options,
         )
         self.player = player
+        self.bridges.make = self._make_bridge
         self._shown: tuple[int, int] | None = None
 
-    def make_bridge(self, engine: Engine, screen: Screen[Any]) -> Bridge:
-        return ReplayBridge(self.player, screen.post_message)
+    def _make_bridge(self, run_dir: RunDir, engine: Engine, post: Post, *, poll_seconds: float) -> Bridge:
+        return ReplayBridge(self.player, post)
+
+    def _announce(self) -> None:
+        """What needed somebody in the past is no reason to call anybody now."""
 
     def on_mount(self) -> None:
         if not self.still:
@@ -76,8 +80,9 @@ class ReplayApp(MeshtuiApp, inherit_bindings=True):
 
     def _moved(self, another: bool = True) -> None:
         """Show where the play head is, and with ``another`` the state there."""
-        if another and isinstance(self.bridge, ReplayBridge):
-            self.bridge.seek()
+        bridge = self.bridge_to(self.run_dir.root)
+        if another and isinstance(bridge, ReplayBridge):
+            bridge.seek()
         for screen in self.screen_stack:
             for bar in screen.query(ReplayBar):
                 bar.repaint()

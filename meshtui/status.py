@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from meshtui.core.view import Attention, LaneView, Row
 
 if TYPE_CHECKING:
+    from meshtui.core.fleet import LaneSummary
     from meshtui.core.mesh.view import LoopRow, MissionView
 
 
@@ -134,6 +135,21 @@ def lane_mark(view: LaneView | None) -> Mark:
             return _most_urgent(view.missions)
         return Mark("○", "no lane yet", "idle")
     return LANE_STATES.get(view.state, Mark("?", view.state, "warn"))
+
+
+def summary_mark(lane: LaneSummary) -> Mark:
+    """The state of one lane of a fleet."""
+    if lane.problem is not None:
+        return Mark("✖", "broken", "bad")
+    if not lane.loaded:
+        return Mark("○", "reading", "idle")
+    if not lane.exists:
+        return _most_urgent(lane.missions) if lane.missions else Mark("○", "empty", "idle")
+    mark = LANE_STATES.get(lane.state, Mark("?", lane.state, "warn"))
+    if mark.look == "idle" and any(mission.runner.alive for mission in lane.missions):
+        # Its queue waits, and a mission of it works.
+        return MISSION_MARKS["running"]
+    return mark
 
 
 def _most_urgent(missions: tuple[MissionView, ...]) -> Mark:

@@ -166,3 +166,8 @@ def moment(ms: int) -> str:
 def number(value: int) -> str:
     """``10,000``."""
     return f"{value:,}"
+
+
+def money(dollars: float) -> str:
+    """``$3.21``, ``$1,234``."""
+    return f"${dollars:,.2f}" if dollars < 1000 else f"${dollars:,.0f}"

@@ -74,15 +74,6 @@ class LaneBase:
                 "enqueue, interrupt, withdraw, restore and stop --drain work"
             )
 
-    def _refuse_waiting_stop(self, waits: bool) -> None:
-        if waits:
-            stop = list_records(self._paths.pending)[-1:]
-            record = load_record(self._paths.pending / stop[0]) if stop else None
-            name = record.envelope_id if record else "stop"
-            raise InvalidInput(
-                f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}"
-            )
-
     def _ask(self, request: str, subject: str | None, **fields: Any) -> dict[str, Any] | None:
         """Let the living runner do it; ``None`` if there is none."""
 

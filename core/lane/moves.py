@@ -93,7 +93,7 @@ class LaneMoves(LaneBase):
         left: list[str] = []
         bad: list[str] = []
         with self._queue.locked(enqueuing=True) as index:
-            self._refuse_waiting_stop(index.state.stop_waits)
+            refuse_waiting_stop(self._paths, index)
             phases: list[tuple[str, Record]] = []
             stops: list[tuple[str, Record]] = []
             for record in self._withdrawn(index, ids, bad):
@@ -171,7 +171,7 @@ class LaneMoves(LaneBase):
     def _requeue(
         self, index: Index, files: LaneFiles, envelope_id: str, found: tuple[str, Record] | None
     ) -> Placed:
-        refuse_waiting_stop(index)
+        refuse_waiting_stop(self._paths, index)
         if found is None:
             raise not_there(envelope_id)
         folder, record = found

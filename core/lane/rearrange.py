@@ -14,11 +14,12 @@ from uuid import uuid4
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.lane.facts import facts_of
 from meshtui.core.lane.index import Index, list_records
-from meshtui.core.lane.queue import STOP_WAITS, Queue
+from meshtui.core.lane.queue import Queue
 from meshtui.core.lane.settle import LaneFiles, Settler
 from meshtui.core.models.envelope import kind_of, validate_envelope
-from meshtui.core.models.names import RECOVERED, RETRY, RecordName, is_record_name, safe_id, safe_of
-from meshtui.core.models.record import Record
+from meshtui.core.models.names import RECOVERED, RETRY, RecordName, is_record_name, safe_id
+from meshtui.core.models.record import Record, load_record
+from meshtui.core.run_dir import LanePaths
 
 WHERE = {
     "pending": "pending",
@@ -86,10 +87,14 @@ def not_pending(envelope_id: str, folder: str) -> InvalidInput:
     return InvalidInput(f"envelope {envelope_id!r} is {WHERE[folder]}, not pending: {WAYS[folder]}")
 
 
-def refuse_waiting_stop(index: Index) -> None:
+def refuse_waiting_stop(paths: LanePaths, index: Index) -> None:
     """Nothing goes behind a stop."""
     if index.state.stop_waits:
-        raise InvalidInput(STOP_WAITS.format(stop=safe_of(index.state.newest or "stop")))
+        stop = list_records(paths.pending)[-1:]
+        name = load_record(paths.pending / stop[0]).envelope_id if stop else "stop"
+        raise InvalidInput(
+            f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}"
+        )
 
 
 # -- to the head ------------------------------------------------------------------------------------------
@@ -229,7 +234,7 @@ def edit(files: LaneFiles, envelope_id: str, value: object, base: Mapping[str, A
                 record = queue.shift_locked(index, record, "pending", "pending", name=name)
             position = list_records(files.paths.pending).index(record.name) + 1
         else:
-            refuse_waiting_stop(index)
+            refuse_waiting_stop(files.paths, index)
             Settler(files).archive(index, envelope_id)
             queue.rewrite(record, folder)
             placed = queue.to_end(index, [(folder, record)])[0]

@@ -48,7 +48,7 @@ class Charts(Seeing):
 
     def tick(self) -> None:
         super().tick()
-        bridge = getattr(self.app, "bridge", None)
+        bridge = self.bridge
         if bridge is not None and not self.replayed and self.source is None:
             bridge.read_signs(self.view.active[0] if self.view.active else None)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, cast
 
+from meshtui.bridge import Bridge
 from meshtui.commands import Side, Situation
 from meshtui.core.history import History
 from meshtui.core.view import LaneView
@@ -25,6 +26,7 @@ class Looking(_Base):
     view: LaneView | None
     side: Side
     history: History | None = None
+    bridge: Bridge | None
 
     if TYPE_CHECKING:
 
@@ -54,7 +56,9 @@ class Looking(_Base):
             if key is not None and not self.show_key(key):
                 self.tell(f"{key} is not listed: older rows stand in the files only", "warning")
 
-        self.app.push_screen(kind(view, self.history, source=source), chosen)
+        screen = kind(view, self.history, source=source)
+        screen.bridge = self.bridge
+        self.app.push_screen(screen, chosen)
 
     def action_timeline(self) -> None:
         if not self._refused("timeline"):

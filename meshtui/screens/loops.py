@@ -244,7 +244,7 @@ class LoopsSide(MissionActions):
         if message.loss is None:
             self.tell(message.question)
         else:
-            self._confirm(message.question, message.loss, message.yes, message.then)
+            self._confirm(message.question, message.loss, message.yes, message.then, command=message.command)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._share_room)

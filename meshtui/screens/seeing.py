@@ -13,6 +13,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
+from meshtui.bridge import Bridge
 from meshtui.core.history import History
 from meshtui.core.lane.signs import Signs
 from meshtui.core.view import LaneView
@@ -62,6 +63,8 @@ class Seeing(ModalScreen[str | None]):
         self.view = view
         self.history = history
         self.signs: Signs | None = None
+        self.bridge: Bridge | None = None
+        """What reads history and signs; ``None`` in a picture."""
         self.source = source
         """The mission that is shown, ``None`` for the lane."""
         self._filled_at = 0.0
@@ -83,9 +86,8 @@ class Seeing(ModalScreen[str | None]):
 
     def ask(self) -> None:
         """Have the history read; it comes with a message."""
-        bridge = getattr(self.app, "bridge", None)
-        if bridge is not None:
-            bridge.read_history()
+        if self.bridge is not None:
+            self.bridge.read_history()
 
     def show_view(self, view: LaneView) -> None:
         """Go on with the newest view."""

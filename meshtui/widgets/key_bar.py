@@ -33,6 +33,7 @@ class KeyBar(Painted):
             command
             for command in ((*REPLAY, *COMMANDS) if self.situation.replay else COMMANDS)
             if command.bar is not None
+            and command.at(self.situation.place)
             and command.meant(side, filtering=self.situation.filtering)
             and (side == "queue" or command.group != "Lane")
             and command.why_not(self.situation) is None

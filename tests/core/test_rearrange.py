@@ -223,7 +223,7 @@ def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in run_dir.lane.pending.iterdir()} == tree
     assert load_record(run_dir.lane.active / claimed.name).envelope == claimed.envelope
     finish_first_of_active(run_dir)
-    with pytest.raises(InvalidInput, match="a stop is waiting"):
+    with pytest.raises(InvalidInput, match=r"a stop \(halt\) is waiting"):
         lane.edit("taken", phase("taken", prompt="again"))
 
 

@@ -11,7 +11,9 @@ from meshtui.commands import COMMANDS, Side
 from meshtui.core.errors import InvalidInput
 from meshtui.core.view import Counts, LaneView
 from meshtui.screens.confirm import Confirm
+from meshtui.screens.fleet import FleetScreen
 from meshtui.screens.help import Help
+from meshtui.screens.inbox import InboxScreen
 from meshtui.screens.lane import LaneScreen
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
@@ -46,8 +48,9 @@ def test_commands_are_defined_once() -> None:
                 assert len(keys) == len(set(keys))
     for command in COMMANDS:
         name = f"action_{command.action.partition('(')[0]}"
-        owner = QueueTable if command.scope == "table" else LaneScreen
-        assert hasattr(owner, name), command.action
+        owners = {"table": QueueTable, "lane": LaneScreen, "fleet": FleetScreen, "inbox": InboxScreen}
+        for place in (command.scope, *command.also):
+            assert hasattr(owners[place], name), (command.action, place)
         assert command.tooltip[0].isupper()
         assert command.binding.id == command.id
         assert command.binding.tooltip == command.tooltip
