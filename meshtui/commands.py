@@ -19,7 +19,7 @@ from meshtui.core.view import Attention, LaneView, Row
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import LoopRow, MissionView
 
-Scope = Literal["lane", "fleet", "inbox", "table", "detail", "text", "app"]
+Scope = Literal["lane", "fleet", "inbox", "table", "detail", "text", "app", "replay"]
 Place = Literal["lane", "fleet", "inbox"]
 """The screen that is looked at."""
 Side = Literal["queue", "loops"]
@@ -36,6 +36,8 @@ class Situation:
     runner_here: bool = False
     """Whether a runner lives in this console."""
     read_only: bool = False
+    replay: bool = False
+    """Whether this is a recording that is played."""
     side: Side = "queue"
     loop: LoopRow | None = None
     mission: MissionView | None = None
@@ -98,6 +100,12 @@ def _when_parked(now: Situation) -> str | None:
 
 def _when_missions(now: Situation) -> str | None:
     return None if now.mission is not None else "There is no mission here: n plans one"
+
+
+def _when_anything(now: Situation) -> str | None:
+    if now.view is not None and (now.view.exists or now.view.missions):
+        return None
+    return "There is nothing to show yet: e enqueues a first envelope"
 
 
 def _when_loop_alive(now: Situation) -> str | None:
@@ -268,6 +276,8 @@ class Command:
 
     def why_not(self, now: Situation) -> str | None:
         """Why it cannot be done now, ``None`` if it can."""
+        if self.writes and now.replay:
+            return "This is a replay: what is past cannot be changed"
         if self.writes and now.read_only:
             return "This console is read-only"
         return self.refusal(now)
@@ -379,8 +389,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("verify", "v", "verify", "Verify the proof of the selected loop; of the last one, the whole mission's", side="loops",
             group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
-    Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
-            title="Show the timeline", bar=8, refusal=_when_missions),
+    Command("timeline", "t", "timeline", "Phases and loops against time: attempts, stalls, holds, runners, the critical path",
+            group="Seeing", title="Show the timeline", bar=8, refusal=_when_anything),
+    Command("charts", "c", "charts", "Queue, throughput, durations, budget and its forecast, signs of life",
+            group="Seeing", title="Show the charts", bar=9, refusal=_when_anything),
+    Command("graph", "p", "graph", "How the loops of the mission depend on each other", group="Seeing",
+            title="Show the dependency graph", bar=9, refusal=_when_missions),
     Command(
         "prune", "C", "prune", "Remove the calls and working copies of finished work, after naming them",
         group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
@@ -453,6 +467,69 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=12,
             also=EVERYWHERE),
 )  # fmt: skip
+
+REPLAY: tuple[Command, ...] = (
+    Command(
+        "play",
+        "space",
+        "play/pause",
+        "Play the recording, or pause it",
+        scope="replay",
+        group="Replay",
+        bar=-6,
+    ),
+    Command(
+        "replay_step(1)",
+        "full_stop",
+        "step",
+        "The next event, paused",
+        scope="replay",
+        group="Replay",
+        bar=-5,
+    ),
+    Command("replay_step(-1)", "comma", "back", "The event before", scope="replay", group="Replay", bar=7),
+    Command(
+        "replay_speed(1)",
+        "greater_than_sign",
+        "faster",
+        "Play faster",
+        scope="replay",
+        group="Replay",
+        bar=-3,
+    ),
+    Command(
+        "replay_speed(-1)", "less_than_sign", "slower", "Play slower", scope="replay", group="Replay", bar=10
+    ),
+    Command(
+        "replay_scrub(1)",
+        "right",
+        "forward",
+        "A fiftieth of the recording forward",
+        scope="replay",
+        group="Replay",
+        bar=6,
+    ),
+    Command(
+        "replay_scrub(-1)",
+        "left",
+        "rewind",
+        "A fiftieth of the recording back",
+        scope="replay",
+        group="Replay",
+        bar=7,
+    ),
+    Command(
+        "replay_home",
+        "home",
+        "start",
+        "To the start of the recording",
+        scope="replay",
+        group="Replay",
+        bar=14,
+    ),
+    Command("replay_end", "end", "end", "To its end", scope="replay", group="Replay", bar=14),
+)
+"""Only where a recording is played."""
 
 BY_ACTION: dict[str, Command] = {command.action: command for command in COMMANDS}
 

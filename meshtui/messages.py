@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from meshtui.core.fleet import FleetView
+    from meshtui.core.history import History
+    from meshtui.core.lane.signs import Signs
     from meshtui.core.mesh.detail import LoopDetail
     from meshtui.core.mesh.verify import Check
     from meshtui.core.models.mesh import Plan
@@ -176,3 +178,25 @@ class MissionsRunning(Message):
     def __init__(self, ids: tuple[str, ...]) -> None:
         super().__init__()
         self.ids = ids
+
+
+class HistoryRead(Message):
+    """The bars and figures of the journal were read."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self.history = history
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, HistoryRead)
+
+
+class SignsRead(Message):
+    """The signs of life of the running phase were looked for; ``None`` where nothing runs."""
+
+    def __init__(self, signs: Signs | None) -> None:
+        super().__init__()
+        self.signs = signs
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, SignsRead)

@@ -28,6 +28,7 @@ from meshtui.messages import (
 from meshtui.palette import Places
 from meshtui.receipts import WITH
 from meshtui.screens.actions import LaneActions
+from meshtui.screens.looking import Looking
 from meshtui.screens.loops import LoopsSide
 from meshtui.screens.reading import ReadingActions
 from meshtui.status import SECTION_MARKS
@@ -67,7 +68,7 @@ class HasNeeds(Protocol):
     def take_view(self, view: LaneView) -> None: ...
 
 
-class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
+class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`, the loops in :class:`LoopsSide`."""
 
     COMPONENT_CLASSES = LOOK_CLASSES
@@ -113,6 +114,10 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
                     yield FilterBar(table, id="filter")
                     yield table
             yield DetailPane(id="detail")
+        if self.replayed:
+            from meshtui.widgets.replay_bar import ReplayBar
+
+            yield ReplayBar(id="replay")
         yield JournalLine(id="journal")
         yield KeyBar(id="keys")
 
@@ -134,6 +139,7 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
             attention=self.query_one(NeedsYou).selected,
             runner_here=self.runner_here,
             read_only=self.read_only,
+            replay=self.replayed,
             side=self.side,
             loop=self.loop,
             mission=self.mission,
@@ -145,6 +151,11 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
             filtering=bool(self.listing.filter.text),
             undoable=len(self.steps) > 0,
         )
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a recording is shown."""
+        return hasattr(self.app, "player")
 
     @property
     def listing(self) -> ListTable[Any]:
@@ -206,6 +217,8 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
         view = self.view
         if view is None:
             return "Reading the run directory…"
+        if self.replayed:
+            return None if view.rows(self.section) else "Nothing stood here at that time."
         if not view.exists:
             return "No lane here yet. e enqueues its first envelope, n plans a mission."
         if not view.complete and not view.rows(self.section):
@@ -280,9 +293,9 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Screen[None]):
         self.draw()
         self._go_on()
         # A timeline that is open goes on.
-        take = getattr(self.app.screen, "show_missions", None)
+        take = getattr(self.app.screen, "show_view", None)
         if take is not None:
-            take(message.view.missions)
+            take(message.view)
         for warning in message.view.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)

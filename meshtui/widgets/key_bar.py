@@ -9,7 +9,7 @@ from textual import events
 from textual.content import Content
 from textual.dom import DOMNode
 
-from meshtui.commands import BY_ACTION, COMMANDS, Command, Situation
+from meshtui.commands import BY_ACTION, COMMANDS, REPLAY, Command, Situation
 from meshtui.keymap import display, normal
 from meshtui.widgets.paint import Line, Painted, Span, keys_of
 
@@ -55,7 +55,7 @@ class KeyBar(Painted):
             ]
         return [
             command
-            for command in COMMANDS
+            for command in ((*REPLAY, *COMMANDS) if self.situation.replay else COMMANDS)
             if command.bar is not None
             and command.scope != "text"
             and command.group != "Reading"
@@ -86,7 +86,9 @@ class KeyBar(Painted):
         if command is None:
             return
         owner: DOMNode = self.screen
-        if command.scope == "text" and self.screen.focused is not None:
+        if command.scope == "replay":
+            owner = self.app
+        elif command.scope == "text" and self.screen.focused is not None:
             # The text does it, or the pane around it.
             name = f"action_{command.action.partition('(')[0]}"
             around = self.screen.focused.ancestors_with_self

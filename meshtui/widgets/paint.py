@@ -92,7 +92,9 @@ def refresh_of(widget: Widget) -> float:
 def keys_of(widget: Widget, binding_id: str, default: str) -> str:
     """The keys of a binding, as the operator may have chosen them."""
     settings = _settings(widget)
-    return settings.keys.get(binding_id, default) if settings is not None else default
+    # A key may also be changed while the console is open.
+    known = str(getattr(widget.app, "_keymap", {}).get(binding_id, default))
+    return settings.keys.get(binding_id, known) if settings is not None else known
 
 
 def titles_of(widget: Widget, name: str) -> tuple[str, ...] | None:
