@@ -17,9 +17,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from meshtui.core import storage
-from meshtui.core.config import plain
 from meshtui.core.errors import StorageError
 from meshtui.core.models.envelope import show
+from meshtui.core.strict_json import plain
 
 Glyphs = Literal["unicode", "ascii"]
 Contrast = Literal["normal", "high"]

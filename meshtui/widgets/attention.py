@@ -71,8 +71,13 @@ class NeedsYou(Painted, can_focus=True):
             at = next(
                 (index for index, item in enumerate(items) if kept is not None and _same(item, kept)), None
             )
-            # Where it went, the item that took its place: the number keys ask before they mean that one.
-            self._index = at if at is not None else max(0, min(self._index, len(items) - 1))
+            if kept is None:
+                # What waits for an answer comes before what only ended.
+                waits = (index for index, item in enumerate(items) if item.kind in ("parked", "handoff"))
+                self._index = next(waits, 0)
+            else:
+                # Where it went, the item that took its place: the number keys ask before they mean that one.
+                self._index = at if at is not None else max(0, min(self._index, len(items) - 1))
             self.display = bool(items)
             self.border_title = f"Needs you · {len(items)}" if items else ""
             self._fit()

@@ -104,7 +104,9 @@ def facts(need: Need, missions: Sequence[MissionView]) -> tuple[Fact, ...]:
             Fact("stdout", "tests/test_token.py::test_refresh PASSED", "muted"),
             Fact("", "tests/test_token.py::test_close …", "muted"),
         )
-    return (Fact("engine", "codex"), Fact("took", "10 min, ended 2026-11-30 22:42:10 UTC"))
+    if need.item.kind == "failed":
+        return (Fact("engine", "codex"), Fact("took", "10 min, ended 2026-11-30 22:42:10 UTC"))
+    return ()
 
 
 class FakeFollower:
