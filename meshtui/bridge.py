@@ -16,13 +16,23 @@ from textual.message import Message
 from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import Detail, LaneView
+from meshtui.core.view import Detail, LaneView, Row
 from meshtui.core.watch import FIRST_FILES, POLL_SECONDS, Watcher
 from meshtui.inspector import Inspector
-from meshtui.messages import MissionsRunning, ModeChanged, RunnerChanged, Told, ViewChanged
+from meshtui.messages import (
+    HistoryRead,
+    MissionsRunning,
+    ModeChanged,
+    RunnerChanged,
+    SignsRead,
+    Told,
+    ViewChanged,
+)
 from meshtui.receipts import mission_outcome, outcome_text
 
 if TYPE_CHECKING:
+    from meshtui.core.history import HistoryReader
+    from meshtui.core.lane.signs import SignsReader
     from meshtui.core.mesh.detail import LoopPart
     from meshtui.core.mesh.view import LoopRow, MissionView
     from meshtui.loop_inspector import LoopInspector
@@ -216,6 +226,10 @@ class Bridge:
         """Those that were told to stop and may still look."""
         self._inspector = Inspector(self._detail, self._post)
         self._loops: LoopInspector | None = None
+        self._history: HistoryReader | None = None
+        self._history_lock = threading.Lock()
+        self._signs: SignsReader | None = None
+        self._signs_lock = threading.Lock()
         self._missions: dict[str, _Mission] = {}
         self._working: set[threading.Thread] = set()
         self._lock = threading.Lock()
@@ -331,6 +345,48 @@ class Bridge:
 
             self._loops = LoopInspector(self._post)
         self._loops.ask(mission, row, part)
+
+    def read_history(self) -> None:
+        """Read what came to the journal and post the bars and figures; at most one reader at a time."""
+        if not self._history_lock.acquire(blocking=False):
+            return
+
+        def run() -> None:
+            try:
+                if self._history is None:
+                    from meshtui.core.history import HistoryReader
+
+                    self._history = HistoryReader(self.run_dir.events)
+                self._post(HistoryRead(self._history.read()))
+            except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
+                self._failed(error)
+            finally:
+                self._history_lock.release()
+                with self._lock:
+                    self._working.discard(threading.current_thread())
+
+        self._thread(run, "meshtui-history")
+
+    def read_signs(self, row: Row | None) -> None:
+        """Look for the signs of life of the running phase ``row`` and post them."""
+        if not self._signs_lock.acquire(blocking=False):
+            return
+
+        def run() -> None:
+            try:
+                if self._signs is None:
+                    from meshtui.core.lane.signs import SignsReader
+
+                    self._signs = SignsReader(self.run_dir)
+                self._post(SignsRead(self._signs.read(row) if row is not None else None))
+            except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
+                self._failed(error)
+            finally:
+                self._signs_lock.release()
+                with self._lock:
+                    self._working.discard(threading.current_thread())
+
+        self._thread(run, "meshtui-signs")
 
     # Operations
 

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 from textual.message import Message
 
@@ -14,6 +15,12 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.watch import POLL_SECONDS
 
 Post = Callable[[Message], object]
+
+
+class MakeBridge(Protocol):
+    """Makes the bridge to a run directory."""
+
+    def __call__(self, run_dir: RunDir, engine: Engine, post: Post, *, poll_seconds: float) -> Bridge: ...
 
 
 class Bridges:
@@ -36,6 +43,8 @@ class Bridges:
         self._done = done
         self._poll_seconds = poll_seconds
         self._bridges: dict[Path, Bridge] = {}
+        self.make: MakeBridge = Bridge
+        """What makes one."""
 
     def of(self, root: Path) -> Bridge:
         """The bridge to the run directory ``root``."""
@@ -43,7 +52,7 @@ class Bridges:
         if bridge is None:
             self._forget_idle()
             run_dir = RunDir(root)
-            bridge = self._bridges[root] = Bridge(
+            bridge = self._bridges[root] = self.make(
                 run_dir, self._engine_of(run_dir), self._post_of(root), poll_seconds=self._poll_seconds
             )
             bridge.on_done = lambda: self._done(root)

@@ -19,7 +19,7 @@ from meshtui.core.view import Attention, LaneView, Row
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import LoopRow, MissionView
 
-Scope = Literal["lane", "fleet", "inbox", "table", "detail", "app"]
+Scope = Literal["lane", "fleet", "inbox", "table", "detail", "text", "app", "replay"]
 Place = Literal["lane", "fleet", "inbox"]
 """The screen that is looked at."""
 Side = Literal["queue", "loops"]
@@ -36,12 +36,16 @@ class Situation:
     runner_here: bool = False
     """Whether a runner lives in this console."""
     read_only: bool = False
+    replay: bool = False
+    """Whether this is a recording that is played."""
     side: Side = "queue"
     loop: LoopRow | None = None
     mission: MissionView | None = None
     """The mission of the selected loop."""
     missions_here: tuple[str, ...] = ()
     """The missions that run in this console."""
+    reading: frozenset[str] | None = None
+    """While a text has the focus: what can be done with it, by action; ``None`` while it has not."""
     place: Place = "lane"
     fleet: bool = False
     """Whether there is a table of lanes to go back to."""
@@ -96,6 +100,12 @@ def _when_parked(now: Situation) -> str | None:
 
 def _when_missions(now: Situation) -> str | None:
     return None if now.mission is not None else "There is no mission here: n plans one"
+
+
+def _when_anything(now: Situation) -> str | None:
+    if now.view is not None and (now.view.exists or now.view.missions):
+        return None
+    return "There is nothing to show yet: e enqueues a first envelope"
 
 
 def _when_loop_alive(now: Situation) -> str | None:
@@ -266,6 +276,8 @@ class Command:
 
     def why_not(self, now: Situation) -> str | None:
         """Why it cannot be done now, ``None`` if it can."""
+        if self.writes and now.replay:
+            return "This is a replay: what is past cannot be changed"
         if self.writes and now.read_only:
             return "This console is read-only"
         return self.refusal(now)
@@ -377,8 +389,12 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("verify", "v", "verify", "Verify the proof of the selected loop; of the last one, the whole mission's", side="loops",
             group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
-    Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
-            title="Show the timeline", bar=8, refusal=_when_missions),
+    Command("timeline", "t", "timeline", "Phases and loops against time: attempts, stalls, holds, runners, the critical path",
+            group="Seeing", title="Show the timeline", bar=8, refusal=_when_anything),
+    Command("charts", "c", "charts", "Queue, throughput, durations, budget and its forecast, signs of life",
+            group="Seeing", title="Show the charts", bar=9, refusal=_when_anything),
+    Command("graph", "p", "graph", "How the loops of the mission depend on each other", group="Seeing",
+            title="Show the dependency graph", bar=9, refusal=_when_missions),
     Command(
         "prune", "C", "prune", "Remove the calls and working copies of finished work, after naming them",
         group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
@@ -418,6 +434,30 @@ COMMANDS: tuple[Command, ...] = (
     Command("detail(1)", "d", "details", "The next part of the details: envelope, output …, or state, diff, gates …",
             group="Details", title="Show the next part of the details"),
     Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
+    # A text that has the focus: a key means this only where the text has such a thing.
+    Command("zoom", "z", "full screen", "The details on the whole screen, and back; enter does it too", group="Reading",
+            title="Show the details on the whole screen", bar=2),
+    Command("outside", "o", "open file", "Open what is shown: a work file in $VISUAL or $EDITOR, all else in $PAGER, to look at",
+            group="Reading", title="Open the shown file in an editor or pager", bar=6),
+    Command("json", "J", "as JSON", "The file behind what is shown as JSON that folds, and back", group="Reading",
+            title="Show the file behind the details as JSON", bar=9),
+    Command("find", "slash", "search", "Search in the text while you type; n and N go on", scope="text", group="Reading", bar=1),
+    Command("next_match(1)", "n", "next match", "The next match", scope="text", group="Reading", bar=0),
+    Command("next_match(-1)", "N", "match before", "The match before", scope="text", group="Reading"),
+    Command("fold", "enter,space", "fold", "Fold or unfold what is pointed at, or open the log it names", scope="text", group="Reading", bar=0),
+    Command("fold_all", "minus", "fold all", "Fold everything, or unfold it", scope="text", group="Reading", bar=3),
+    Command("jump(1)", "right_square_bracket", "next change", "The next hunk of a diff", scope="text", group="Reading", bar=3),
+    Command("jump(-1)", "left_square_bracket", "change before", "The hunk before", scope="text", group="Reading"),
+    Command("jump_file(1)", "right_curly_bracket", "next file", "The next file of a diff", scope="text", group="Reading", bar=4),
+    Command("jump_file(-1)", "left_curly_bracket", "file before", "The file before", scope="text", group="Reading"),
+    Command("follow", "f", "follow", "Stay at the end as the text grows; scrolling up ends it, end goes on", scope="text",
+            group="Reading", bar=3),
+    Command("wrap", "W", "wrap", "Wrap long lines, or not: left and right scroll then", scope="text", group="Reading", bar=7),
+    Command("mark_lines", "V", "mark lines", "Mark lines with the arrows; V or esc ends it", scope="text", group="Reading", bar=8),
+    Command("extend(1)", "shift+down", "mark down", "Mark one line more", scope="text", group="Reading"),
+    Command("extend(-1)", "shift+up", "mark up", "Mark one line more above", scope="text", group="Reading"),
+    Command("copy_text", "c", "copy", "Copy what is marked or chosen with the mouse, else the value pointed at, else the text",
+            scope="text", group="Reading", bar=5),
     Command("fleet", "F", "fleet", "Back to the table of all lanes", group="Fleet", title="Back to the fleet", bar=10,
             refusal=_when_fleet, also=("inbox",)),
     Command("back", "escape", "back", "Back to the list, drop the filter, or return to the fleet", group="Console", also=EVERYWHERE),
@@ -427,6 +467,69 @@ COMMANDS: tuple[Command, ...] = (
     Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=12,
             also=EVERYWHERE),
 )  # fmt: skip
+
+REPLAY: tuple[Command, ...] = (
+    Command(
+        "play",
+        "space",
+        "play/pause",
+        "Play the recording, or pause it",
+        scope="replay",
+        group="Replay",
+        bar=-6,
+    ),
+    Command(
+        "replay_step(1)",
+        "full_stop",
+        "step",
+        "The next event, paused",
+        scope="replay",
+        group="Replay",
+        bar=-5,
+    ),
+    Command("replay_step(-1)", "comma", "back", "The event before", scope="replay", group="Replay", bar=7),
+    Command(
+        "replay_speed(1)",
+        "greater_than_sign",
+        "faster",
+        "Play faster",
+        scope="replay",
+        group="Replay",
+        bar=-3,
+    ),
+    Command(
+        "replay_speed(-1)", "less_than_sign", "slower", "Play slower", scope="replay", group="Replay", bar=10
+    ),
+    Command(
+        "replay_scrub(1)",
+        "right",
+        "forward",
+        "A fiftieth of the recording forward",
+        scope="replay",
+        group="Replay",
+        bar=6,
+    ),
+    Command(
+        "replay_scrub(-1)",
+        "left",
+        "rewind",
+        "A fiftieth of the recording back",
+        scope="replay",
+        group="Replay",
+        bar=7,
+    ),
+    Command(
+        "replay_home",
+        "home",
+        "start",
+        "To the start of the recording",
+        scope="replay",
+        group="Replay",
+        bar=14,
+    ),
+    Command("replay_end", "end", "end", "To its end", scope="replay", group="Replay", bar=14),
+)
+"""Only where a recording is played."""
 
 BY_ACTION: dict[str, Command] = {command.action: command for command in COMMANDS}
 

@@ -104,3 +104,27 @@ def run_fleet(
     )
     code = app.run()
     return app.return_code or code or 0
+
+
+def run_replay(
+    path: Path, at: str | None, *, settings: Settings | None = None, settings_problems: Sequence[str] = ()
+) -> int:
+    """Play the journal that ``path`` names until the operator leaves; the exit code.
+
+    ``at`` is where the play head stands first; without it the recording plays from its beginning. Without
+    ``settings`` the operator's file is read. Raises :class:`NotFound` or :class:`InvalidInput` for what
+    cannot be played.
+    """
+    from meshtui.replay import open_player
+    from meshtui.replay_app import ReplayApp
+    from meshtui.settings import load_settings
+
+    if settings is None:
+        settings, settings_problems = load_settings()
+    player = open_player(path, at)
+    if at is None:
+        player.home()
+        player.playing = True
+    app = ReplayApp(player, settings=settings, settings_problems=settings_problems)
+    code = app.run()
+    return app.return_code or code or 0

@@ -96,6 +96,36 @@ HANDOFF_MARKS: dict[str, Mark] = {
 }
 
 
+BAR_MARKS: dict[str, Mark] = {
+    "": Mark("●", "running", "run"),
+    "done": Mark("✔", "done", "ok"),
+    "failed": Mark("✖", "failed", "bad"),
+    "blocked": Mark("✖", "blocked", "bad"),
+    "bad": Mark("✖", "ended badly", "bad"),
+    "stalled": Mark("◆", "stalled", "warn"),
+    "parked": Mark("◆", "parked", "warn"),
+    "aborted": Mark("↩", "put back", "idle"),
+    "recovered": Mark("↩", "recovered", "idle"),
+    "limit": Mark("◷", "limit", "warn"),
+    "lost": Mark("✖", "lost", "bad"),
+    "gone": Mark("✖", "gone", "bad"),
+    "stopped": Mark("■", "stopped", "idle"),
+    "waiting": Mark("■", "ended", "idle"),
+    "handoff": Mark("⇥", "handoff", "warn"),
+    "handed over": Mark("⇥", "handed over", "idle"),
+}
+
+
+def bar_mark(outcome: str) -> Mark:
+    """How a bar of the timeline ended."""
+    return BAR_MARKS.get(outcome, Mark("■", outcome, "idle"))
+
+
+def phase_word(phase: str) -> str:
+    """A loop's phase in a word."""
+    return PHASE_WORDS.get(phase, phase)
+
+
 def lane_mark(view: LaneView | None) -> Mark:
     """The lane's state."""
     if view is None:

@@ -14,6 +14,7 @@ from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane import control
 from meshtui.core.lane.create import lane_id_of, recorded_id
+from meshtui.core.lane.facts import facts_of
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Holder, Lease, holder
 from meshtui.core.lane.queue import Placed, Queue
@@ -128,6 +129,7 @@ class LaneBase:
                 records.append(load_record(self._paths.active / name))
             except InvalidInput as error:
                 files.queue.quarantine("active", name, str(error))
+                files.note("record_quarantined", name, reason=str(error), folder="active")
         return records
 
     def _ended_by_itself(self, record: Record) -> bool:
@@ -154,9 +156,16 @@ class LaneBase:
         call.sweep()
         return survivors
 
-    def _note_many(self, event: str, placed: Sequence[Placed]) -> None:
+    def _note_many(self, event: str, placed: Sequence[Placed], **more: Any) -> None:
         self._append(
-            [(event, item.record.envelope_id, {"depth": item.depth, "by": self._by}) for item in placed]
+            [
+                (
+                    event,
+                    item.record.envelope_id,
+                    {"depth": item.depth, "by": self._by, **facts_of(item.record), **more},
+                )
+                for item in placed
+            ]
         )
 
     def _append(self, events: list[tuple[str, str, Mapping[str, Any]]]) -> None:

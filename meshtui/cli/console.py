@@ -65,7 +65,7 @@ def draw(
 
     clock = _clock(now)
     kinds = _kinds(fail_on)
-    cells = _size(size)
+    cells = cells_of(size)
     roots = [existing(root).root for root in roots]
     snapshot = take_snapshot(roots[0], clock) if len(roots) == 1 else take_fleet_snapshot(roots, clock)
     if screenshot is not None:
@@ -155,7 +155,8 @@ def _kinds(fail_on: str | None) -> set[str]:
     return kinds
 
 
-def _size(text: str) -> tuple[int, int]:
+def cells_of(text: str) -> tuple[int, int]:
+    """Columns and rows of ``--size``."""
     found = re.fullmatch(r"(\d{1,5})[xX×](\d{1,5})", text.strip())
     width, height = (int(found[1]), int(found[2])) if found else (0, 0)
     if not (width and height) or width * height > MOST_CELLS:

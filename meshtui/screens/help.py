@@ -11,7 +11,7 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from meshtui.commands import COMMANDS, Command, Place
+from meshtui.commands import COMMANDS, REPLAY, Command, Place
 from meshtui.status import LANE_STATES, LOOP_MARKS, SECTION_MARKS
 from meshtui.text import fit, wrap
 from meshtui.theme import MODALS
@@ -26,6 +26,10 @@ KEYS = {
     "escape": "esc",
     "right_square_bracket": "]",
     "left_square_bracket": "[",
+    "full_stop": ".",
+    "comma": ",",
+    "greater_than_sign": ">",
+    "less_than_sign": "<",
 }
 
 
@@ -47,10 +51,12 @@ def shared(command: Command) -> bool:
     )
 
 
-def help_items(width: int, place: Place = "lane") -> list[Item]:
-    """The help text of the screen ``place``, group by group."""
+def help_items(width: int, place: Place = "lane", *, replay: bool = False) -> list[Item]:
+    """The help text of the screen ``place``, group by group; those of a ``replay`` first where there is one."""
     items: list[Item] = []
     here = [command for command in COMMANDS if command.at(place)]
+    if replay:
+        here = [*REPLAY, *here]
     for group in dict.fromkeys(command.group for command in here):
         if items:
             items.append(Raw(()))
@@ -116,7 +122,8 @@ class Help(ModalScreen[None]):
 
     def _fill(self) -> None:
         prose = self.query_one(Prose)
-        prose.show(help_items(max(20, prose.outer_size.width - 4), self.place))
+        replay = hasattr(self.app, "player")
+        prose.show(help_items(max(20, prose.outer_size.width - 4), self.place, replay=replay))
 
     async def action_dismiss(self, result: None = None) -> None:
         self.dismiss()

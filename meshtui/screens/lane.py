@@ -28,7 +28,9 @@ from meshtui.messages import (
 from meshtui.palette import Places
 from meshtui.receipts import WITH
 from meshtui.screens.actions import LaneActions
+from meshtui.screens.looking import Looking
 from meshtui.screens.loops import LoopsSide
+from meshtui.screens.reading import ReadingActions
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
 from meshtui.undo import Steps
@@ -66,7 +68,7 @@ class HasNeeds(Protocol):
     def take_view(self, view: LaneView) -> None: ...
 
 
-class LaneScreen(LaneActions, LoopsSide, Screen[None]):
+class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`, the loops in :class:`LoopsSide`."""
 
     COMPONENT_CLASSES = LOOK_CLASSES
@@ -112,6 +114,10 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
                     yield FilterBar(table, id="filter")
                     yield table
             yield DetailPane(id="detail")
+        if self.replayed:
+            from meshtui.widgets.replay_bar import ReplayBar
+
+            yield ReplayBar(id="replay")
         yield JournalLine(id="journal")
         yield KeyBar(id="keys")
 
@@ -133,16 +139,23 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             attention=self.query_one(NeedsYou).selected,
             runner_here=self.runner_here,
             read_only=self.read_only,
+            replay=self.replayed,
             side=self.side,
             loop=self.loop,
             mission=self.mission,
             missions_here=self.missions_here,
+            reading=self.reading(),
             fleet=self.of_fleet,
             needs=len(cast("HasNeeds", self.app).needs),
             marked=len(self.listing.marks),
             filtering=bool(self.listing.filter.text),
             undoable=len(self.steps) > 0,
         )
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a recording is shown."""
+        return hasattr(self.app, "player")
 
     @property
     def listing(self) -> ListTable[Any]:
@@ -190,6 +203,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             labels["requeue"], labels["withdraw"] = "repair", "drop"
         if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
             labels["resume_mission"] = "start"
+        labels.update(self.reading_labels())
         if situation.marked:
             for action in ON_MARKS.get("loops" if self.side == "loops" else self.section, ()):
                 label = labels.get(action, BY_ACTION[action].label)
@@ -203,6 +217,8 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         view = self.view
         if view is None:
             return "Reading the run directory…"
+        if self.replayed:
+            return None if view.rows(self.section) else "Nothing stood here at that time."
         if not view.exists:
             return "No lane here yet. e enqueues its first envelope, n plans a mission."
         if not view.complete and not view.rows(self.section):
@@ -277,9 +293,9 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         self.draw()
         self._go_on()
         # A timeline that is open goes on.
-        take = getattr(self.app.screen, "show_missions", None)
+        take = getattr(self.app.screen, "show_view", None)
         if take is not None:
-            take(message.view.missions)
+            take(message.view)
         for warning in message.view.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)
@@ -413,8 +429,9 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         # Narrow: the list is the way back from the details.
+        self.draw_keys()
         if isinstance(self.focused, ListTable):
-            self.remove_class("-detail-open")
+            self.remove_class("-detail-open", "-reading")
             self.look_at("queue" if isinstance(self.focused, QueueTable) else "loops")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -231,7 +231,7 @@ class MissionActions(_Base):
         if not self._refused("answer_loop") and now.loop is not None and now.mission is not None:
             self.ask_verdict(self.bridge, now.mission, now.loop, None)
 
-    # Proof and timeline
+    # Proof
 
     def action_verify(self) -> None:
         now, pane, bridge = self.situation, self.loop_pane, self.bridge
@@ -253,15 +253,6 @@ class MissionActions(_Base):
             lambda checks: Verified(loop.key, checks),
             lambda: Verified(loop.key, None),
         )
-
-    def action_timeline(self) -> None:
-        if self._refused("timeline"):
-            return
-        from meshtui.screens.timeline import Timeline
-
-        mission = self.situation.mission
-        if mission is not None:
-            self.app.push_screen(Timeline(mission))
 
     # Planning
 

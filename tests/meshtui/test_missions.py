@@ -282,7 +282,7 @@ async def test_the_timeline_goes_on_while_it_is_open() -> None:
             lambda: "● running" not in it.text().partition("Timeline")[2].partition("critical path")[0]
         )
         await it.press("t")
-        assert isinstance(it.app.screen, LaneScreen)
+        await it.until(lambda: not isinstance(it.app.screen, Timeline))
 
 
 # Planning
