@@ -17,7 +17,6 @@ from textual.filter import LineFilter
 from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import Input, TextArea
 
 from meshtui.bridge import Bridge, Engine
 from meshtui.bridges import Bridges
@@ -180,7 +179,8 @@ class MeshtuiApp(Leaves, App[int], inherit_bindings=False):
         self.notify("q quits", timeout=3, markup=False)
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        if (self.still or not self.settings.motion) and isinstance(event.widget, Input | TextArea):
+        # What can be typed into; named by what it has, since the first frame has no text area to import.
+        if (self.still or not self.settings.motion) and hasattr(event.widget, "cursor_blink"):
             event.widget.cursor_blink = False
 
     def _keep_theme(self, theme: Theme) -> None:

@@ -41,6 +41,7 @@ ROWS = {
     "console": "the first frame, and how soon a change is on screen",
     "console_read": "the first page of a log of 50 MB and of a diff of 20,000 lines",
     "console_fleet": "keys, processor and memory over many lanes that change all the time",
+    "console_filter": "a filter of 50,000 rows",
 }
 
 
