@@ -56,11 +56,13 @@ class LaneBase:
 
     # -- how ----------------------------------------------------------------------------------------
 
-    def _need_lane(self) -> None:
+    def _need_lane(self, *, looking: bool = False) -> None:
+        """Raise where there is no lane; for who is not only ``looking`` its folders are made."""
         if not self._paths.root.is_dir():
             make = f"meshtui enqueue --run-dir {quote(str(self._run_dir.root))} --prompt …"
             raise NotFound(f"no lane in {self._run_dir.root}; make one with: {make}")
-        self._queue.make_folders()
+        if not looking:
+            self._queue.make_folders()
 
     def _files(self) -> LaneFiles:
         return LaneFiles.open(self._run_dir, self.lane_id, self._clock)

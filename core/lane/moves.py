@@ -220,8 +220,8 @@ class LaneMoves(LaneBase):
         )
 
     def envelope(self, envelope_id: str) -> tuple[str, dict[str, Any]]:
-        """The folder of a record and its envelope."""
-        self._need_lane()
+        """The folder of a record and its envelope; changes nothing."""
+        self._need_lane(looking=True)
         found = self._queue.find(envelope_id)
         if found is None:
             raise not_there(envelope_id)

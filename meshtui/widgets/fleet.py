@@ -135,7 +135,7 @@ def _by_cost(row: LaneSummary, now: int) -> float | None:
 
 
 COLUMNS = (
-    Column("lane", _name, 12, 0, grows=2, cap=30, by=_by_name),
+    Column("lane", _name, 12, 0, grows=5, cap=30, by=_by_name),
     Column("state", _state, 9, 0, by=_by_state),
     Column("queue", _depth, 6, 1, right=True, by=_by_depth, high_first=True),
     Column("", _spark, SPARK_CELLS, 7),

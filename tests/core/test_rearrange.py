@@ -175,6 +175,19 @@ def test_an_edited_envelope_keeps_its_place(tmp_path: Path) -> None:
     check(run_dir, tmp_path)
 
 
+def test_to_look_at_an_envelope_changes_nothing(tmp_path: Path) -> None:
+    """Another tool's lane need not have all the folders."""
+    run_dir, _lane = lane_of(tmp_path, "a")
+    shutil.rmtree(run_dir.lane.ids)
+    for name in ("active", "stalled", "withdrawn"):
+        run_dir.lane.folder(name).rmdir()
+    before = sorted(run_dir.root.rglob("*"))
+    assert Lane(run_dir).envelope("a") == ("pending", phase("a"))
+    with pytest.raises(NotFound):
+        Lane(run_dir).envelope("nowhere")
+    assert sorted(run_dir.root.rglob("*")) == before
+
+
 def test_a_phase_at_a_limit_stays_held_unless_another_engine_is_named(tmp_path: Path) -> None:
     run_dir, lane = lane_of(tmp_path, "a")
     record = record_of(run_dir, "a")

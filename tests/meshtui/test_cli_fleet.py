@@ -141,8 +141,8 @@ def test_a_fleet_in_a_terminal(terminal: Callable[..., Terminal], lanes: Path) -
     it.shows("exit 1: it broke")
     it.shows("\x1b]2;1 needs you · 3 lanes: 3 waiting · meshtui\x07")
     assert KEEP_TITLE.encode() in it.seen
-    # From the inbox to the table, into the first lane, and back.
-    it.press("\t\r")
+    # From the inbox to the first row of the table, wherever the cursor stood when it was sorted, and back.
+    it.press("\tg\r")
     it.shows("web-1")
     it.press("F")
     it.shows("Lanes · 3")
