@@ -13,17 +13,21 @@ class Steady:
         self._key: object = None
         self._begun = False
         self._moved_at: int | None = None
+        self._emptied_at: int | None = None
 
     def see(self, key: object, now: int, *, by_hand: bool) -> None:
-        """The selection is ``key`` at ``now`` (ms); ``by_hand`` if the operator moved it there.
+        """The selection is ``key`` at ``now`` (ms), ``None`` for nothing; ``by_hand`` if the operator moved it.
 
-        What is there when the console opens was not moved: nobody pressed a key for anything else.
+        What is there when the console opens was not moved, nor what comes where there was nothing for a
+        while: nobody pressed a key for anything else.
         """
         if key == self._key and self._begun:
             if by_hand:
                 self._moved_at = None
             return
-        self._moved_at = None if by_hand or not self._begun else now
+        empty = self._key is None and (self._emptied_at is None or now - self._emptied_at >= DOUBT_MS)
+        self._moved_at = None if by_hand or not self._begun or empty else now
+        self._emptied_at = now if key is None and self._begun else None
         self._key, self._begun = key, True
 
     def in_doubt(self, now: int) -> bool:

@@ -11,7 +11,7 @@ from meshtui.core.clock import ManualClock
 from meshtui.screens.confirm import Confirm
 from meshtui.screens.inbox import InboxScreen
 from meshtui.screens.lane import LaneScreen
-from meshtui.steady import DOUBT_MS
+from meshtui.steady import DOUBT_MS, Steady
 from meshtui.widgets.attention import NeedsYou
 from tests.support.engine import FakeEngine
 from tests.support.pilot import Console, console
@@ -90,3 +90,29 @@ async def test_the_inbox_of_one_lane_acts_and_filters() -> None:
         assert len(screen.inbox.rows) == 4
         await it.press("escape")
         assert shows(it, LaneScreen)
+
+
+def test_when_a_key_may_have_been_meant_for_another_item() -> None:
+    steady = Steady()
+    steady.see("a", 0, by_hand=False)
+    assert not steady.in_doubt(0)
+    steady.see("b", 10, by_hand=False)
+    assert steady.in_doubt(10)
+    assert steady.in_doubt(10 + DOUBT_MS - 1)
+    assert not steady.in_doubt(10 + DOUBT_MS)
+    steady.see("c", 20, by_hand=True)
+    assert not steady.in_doubt(20)
+    # It went, and something else comes at once; or after a while.
+    steady.see(None, 30, by_hand=False)
+    steady.see("d", 40, by_hand=False)
+    assert steady.in_doubt(40)
+    steady.see(None, 50, by_hand=False)
+    steady.see("e", 50 + DOUBT_MS, by_hand=False)
+    assert not steady.in_doubt(50 + DOUBT_MS)
+
+
+def test_what_comes_to_an_empty_list_is_meant() -> None:
+    steady = Steady()
+    steady.see(None, 0, by_hand=False)
+    steady.see("a", 5, by_hand=False)
+    assert not steady.in_doubt(5)
