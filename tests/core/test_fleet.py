@@ -15,10 +15,11 @@ from meshtui.core.clock import ManualClock, SystemClock
 from meshtui.core.fleet import FleetView, LaneSummary, names_of, run_dirs_in
 from meshtui.core.fleet_watch import FleetFollower, RunDirs
 from meshtui.core.journal import Journal
+from meshtui.core.journal_sums import DAY_MS
 from meshtui.core.lane.lane import Lane
 from meshtui.core.overview import RunDirReader
 from meshtui.core.run_dir import RunDir
-from meshtui.core.summary import DAY_MS, SummaryReader
+from meshtui.core.summary import SummaryReader
 from meshtui.core.view import Attention, LaneView
 from tests.support.lanes import claim_first, files_of, finish_first, new_lane, park_first, phase, result_of
 
@@ -175,7 +176,7 @@ def test_a_long_journal_is_read_bit_by_bit(tmp_path: Path, monkeypatch: pytest.M
     journal.append_many([("phase_done", f"old-{number}", cost) for number in range(100)])
     clock.advance(10.0)
     journal.append_many([("phase_done", f"new-{number}", cost) for number in range(100)])
-    monkeypatch.setattr("meshtui.core.summary.SLICE", 2048)
+    monkeypatch.setattr("meshtui.core.journal_sums.SLICE", 2048)
     reader = SummaryReader(run_dir, clock=clock)
     first = reader.refresh().cost_today
     assert first is not None
