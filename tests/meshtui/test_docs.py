@@ -57,7 +57,7 @@ def test_a_command_line_can_be_typed(page: Path, line: str) -> None:
         if option is not None and not option.is_flag and "=" not in word:
             assert words, f"{page.name}: {line}: {name} needs a value"
             value = words.pop(0)
-            if value not in SUBJECTS and isinstance(option.type, (click.IntRange, click.Choice)):
+            if value not in SUBJECTS and option.type.name in ("integer", "integer range", "choice", "float"):
                 option.type.convert(value, option, context)
     arguments = [one for one in command.params if isinstance(one, click.Argument)]
     if command is not root:
