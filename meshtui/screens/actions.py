@@ -380,7 +380,7 @@ class LaneActions(Acting, ExitTaking):
     def action_help(self) -> None:
         from meshtui.screens.help import Help
 
-        self.app.push_screen(Help())
+        self.app.push_screen(Help(self.situation))
 
     def action_palette(self) -> None:
         self.app.action_command_palette()

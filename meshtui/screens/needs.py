@@ -218,7 +218,7 @@ class NeedsScreen(ExitTaking):
     def action_help(self) -> None:
         from meshtui.screens.help import Help
 
-        self.app.push_screen(Help(self.situation.place))
+        self.app.push_screen(Help(self.situation))
 
     def action_palette(self) -> None:
         self.app.action_command_palette()

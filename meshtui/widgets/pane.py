@@ -225,7 +225,8 @@ class PartsPane(Vertical):
     def action_find(self) -> None:
         line = self.query_one(FindLine)
         line.display = True
-        line.field.focus()
+        # At once, and not after what is in the queue: the next letters are meant for it.
+        self.screen.set_focus(line.field)
 
     def end_find(self) -> None:
         """Search no more."""

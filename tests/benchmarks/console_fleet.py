@@ -75,9 +75,9 @@ class Load:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.terminate()
-        said = self._out.read().strip()
-        self._process.wait(10)
+        with self._process as process:
+            process.terminate()
+            said = self._out.read().strip()
         self.rate = float(said) if error is None else None
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Button
 
-from meshtui.commands import COMMANDS, Side
+from meshtui.commands import BY_ACTION, COMMANDS, Side
 from meshtui.core.errors import InvalidInput
 from meshtui.core.view import Counts, LaneView
 from meshtui.screens.confirm import Confirm
@@ -15,6 +15,7 @@ from meshtui.screens.fleet import FleetScreen
 from meshtui.screens.help import Help
 from meshtui.screens.inbox import InboxScreen
 from meshtui.screens.lane import LaneScreen
+from meshtui.settings import Settings
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.journal import JournalLine
@@ -394,3 +395,24 @@ async def test_opening_what_runs_shows_its_output() -> None:
     async with console(lane(3)) as it:
         await it.press("l", "enter")
         assert it.lane.query_one(DetailPane).part == "output"
+
+
+async def test_help_begins_with_where_one_is() -> None:
+    async with console(lane(3), size=(120, 140)) as it:
+        await it.press("question_mark")
+        await it.until_shown("Now, in the queue")
+        now, _, later = it.text().partition("elsewhere or later")
+        assert BY_ACTION["withdraw"].tooltip[:40] in now
+        assert BY_ACTION["restore"].tooltip[:40] in later
+        await it.press("escape", "enter", "question_mark")
+        await it.until_shown("Now, in the text")
+        now, _, later = it.text().partition("elsewhere or later")
+        assert BY_ACTION["find"].tooltip[:40] in now
+
+
+async def test_help_tells_the_keys_an_operator_chose() -> None:
+    async with console(lane(3), size=(120, 140), settings=Settings(keys={"lane.pause": "f7"})) as it:
+        await it.press("question_mark")
+        await it.until_shown("Now, in the queue")
+        line = next(line for line in it.text().splitlines() if BY_ACTION["pause"].tooltip[:40] in line)
+        assert "f7" in line
