@@ -26,6 +26,7 @@ from meshtui.core.fleet import FleetView, Need, need_rank
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, LaneView
 from meshtui.keymap import display, keymap
+from meshtui.keys_in_turn import KeysInTurn
 from meshtui.leaving import Leaves
 from meshtui.messages import FleetChanged, Told
 from meshtui.notify import Announcer, title_of_fleet, title_of_lane
@@ -42,7 +43,7 @@ MOST_TOLD = 3
 """How many problems of the operator's file are shown at once."""
 
 
-class MeshtuiApp(Leaves, App[int], inherit_bindings=False):
+class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
     """Shows one lane or several, followed live, or still as a picture where there is no engine."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [STYLES / "base.tcss", STYLES / "lane.tcss"]
