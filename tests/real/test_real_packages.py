@@ -139,7 +139,7 @@ def test_toolz_whose_tests_refuse_what_ruff_calls_unsafe(tmp_path: Path) -> None
     assert toolz["iterations"] == 2
     assert toolz["gate_result"]["ok"] is True
     (given,) = shop.read("modern", "loop-toolz", "maker/0002-maker-1.json")["findings_given"]
-    assert given.startswith("gate suite failed (exit 1)")
+    assert given.startswith("gate suite failed (exit 1; it passes on the base)")
     assert "test_dicttoolz.py::TestDict::test_factory" in given
     patch = git(shop.repo, "diff", "main", "meshtui/modern", "--", "toolz/dicttoolz.py")
     assert patch
