@@ -73,7 +73,7 @@ def help_items(
     if now.replay:
         known = [*REPLAY, *known]
     here = [command for command in known if command.scope == "replay" or means_here(command, now)]
-    items: list[Item] = [Head(f"Now, in {where(now)}", "strong"), *_told(here, width, keys)]
+    items: list[Item] = [Head(f"Now, in {where(now)}", "strong"), *_told(here, width, keys, here=True)]
     others = [command for command in known if command not in here]
     for group in dict.fromkeys(command.group for command in others):
         items += [Raw(()), Head(f"{group}, elsewhere or later", "strong")]
@@ -83,16 +83,18 @@ def help_items(
     return [*items, *_signs("loops", list(LOOP_MARKS.values()), width)]
 
 
-def _told(commands: Sequence[Command], width: int, keys: Callable[[Command], str]) -> list[Item]:
+def _told(
+    commands: Sequence[Command], width: int, keys: Callable[[Command], str], *, here: bool = False
+) -> list[Item]:
     items: list[Item] = []
     exits = [command for command in commands if command.action.startswith("exit(")]
     for command in commands:
         if command in exits[1:]:
             continue
         typed, text = keys(command), command.tooltip
-        if command.side is not None and shared(command):
+        if command.side is not None and shared(command) and not here:
             text = f"{text} (in the {command.side})"
-        if command.filtered:
+        if command.filtered and not here:
             text = f"{text} (while a filter is on)"
         if command in exits:
             typed, text = "1…9", "Take that exit of the selected item"
