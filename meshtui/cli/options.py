@@ -62,6 +62,29 @@ def json_option(command: Callable[..., Any]) -> Callable[..., Any]:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")(command)
 
 
+def envelope_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """One option for each field of an envelope that says how its phase is run, ``None`` where not given."""
+    from meshtui.cli.completing import engines
+
+    options = (
+        click.option("--label", help="What to call it in lists."),
+        click.option("--story", help="The story whose session it goes on with."),
+        click.option("--phase", help="The phase of the story."),
+        click.option("--engine", shell_complete=engines, help="claude, codex, grok or command."),
+        click.option("--model", help="The engine's model."),
+        click.option("--effort", help="The engine's effort."),
+        click.option("--mode", help="single or mesh."),
+        click.option("--deadline-seconds", type=float, help="How long each attempt may take."),
+        click.option("--deadline", help="When it must be done (ISO 8601)."),
+        click.option("--cd", help="Where it runs (absolute)."),
+        click.option("--repo", help="The repository it works in (absolute)."),
+        click.option("--result-path", help="Where its result is written too."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def existing(root: Path) -> RunDir:
     """The run directory at ``root``; exit 3 if there is none."""
     from meshtui.core.lane.create import open_run_dir

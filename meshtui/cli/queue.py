@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from meshtui.cli.completing import engines, envelopes, quarantined
-from meshtui.cli.options import RUN_DIR, existing, json_option, lane_at, run_dir_option
+from meshtui.cli.completing import envelopes, quarantined
+from meshtui.cli.options import RUN_DIR, envelope_options, existing, json_option, lane_at, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.errors import InvalidInput
 
@@ -32,19 +32,8 @@ MAX_JSONL = 1 << 30
     help="Many envelopes, one a line; all or none.",
 )
 @click.option("--id", "envelope_id", help="The envelope's id (1 to 120 characters, unused in this lane).")
-@click.option("--label", help="What to call it in lists.")
-@click.option("--story", help="The story whose session it goes on with.")
-@click.option("--phase", help="The phase of the story.")
-@click.option("--engine", shell_complete=engines, help="claude, codex, grok or command.")
-@click.option("--model", help="The engine's model.")
-@click.option("--effort", help="The engine's effort.")
-@click.option("--mode", help="single or mesh.")
+@envelope_options
 @click.option("--fresh", is_flag=True, help="Start a new session.")
-@click.option("--deadline-seconds", type=float, help="How long each attempt may take.")
-@click.option("--deadline", help="When it must be done (ISO 8601).")
-@click.option("--cd", help="Where it runs (absolute).")
-@click.option("--repo", help="The repository it works in (absolute).")
-@click.option("--result-path", help="Where its result is written too.")
 def enqueue(
     run_dir: Path,
     as_json: bool,

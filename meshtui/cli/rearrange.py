@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from meshtui.cli.completing import ANYWHERE, engines, envelopes
-from meshtui.cli.options import json_option, lane_at, run_dir_option
+from meshtui.cli.completing import ANYWHERE, envelopes
+from meshtui.cli.options import envelope_options, json_option, lane_at, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.cli.queue import read_envelope
 from meshtui.core.errors import InvalidInput
@@ -41,19 +41,8 @@ def head(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> None:
 @click.argument("source", required=False, metavar="[-]")
 @click.option("--file", "file", type=click.Path(path_type=Path), help="The whole envelope, in a JSON file.")
 @click.option("--prompt", help="What the phase is to do.")
-@click.option("--label", help="What to call it in lists.")
-@click.option("--story", help="The story whose session it goes on with.")
-@click.option("--phase", help="The phase of the story.")
-@click.option("--engine", shell_complete=engines, help="claude, codex, grok or command.")
-@click.option("--model", help="The engine's model.")
-@click.option("--effort", help="The engine's effort.")
-@click.option("--mode", help="single or mesh.")
+@envelope_options
 @click.option("--fresh/--no-fresh", default=None, help="Start a new session, or not.")
-@click.option("--deadline-seconds", type=float, help="How long each attempt may take.")
-@click.option("--deadline", help="When it must be done (ISO 8601).")
-@click.option("--cd", help="Where it runs (absolute).")
-@click.option("--repo", help="The repository it works in (absolute).")
-@click.option("--result-path", help="Where its result is written too.")
 @click.option("--unset", multiple=True, metavar="FIELD", help="Take a field out of it; may be given again.")
 def edit(
     run_dir: Path,
