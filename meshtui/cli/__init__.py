@@ -6,6 +6,7 @@ loop does not pay for the console.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -16,6 +17,11 @@ from meshtui.core.errors import MeshtuiError
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit with the contract's code."""
+    if "_MESHTUI_COMPLETE" in os.environ:
+        from meshtui.cli.completing import answer
+
+        answer()
+        sys.exit(0)
     from meshtui.cli.output import settle_streams
 
     code = run(arguments)

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from meshtui.cli.completing import engines
 from meshtui.cli.options import has_terminal, json_option, run_dir_option
 from meshtui.cli.output import flush, lose_stdout, print_json, print_line, warn
 
@@ -20,7 +21,11 @@ BY_SIGNAL = 130
 @run_dir_option
 @json_option
 @click.option("--lane-id", help="The lane's id (default: the folder's name).")
-@click.option("--engine", help="The engine of envelopes that name none: claude, codex, grok or command.")
+@click.option(
+    "--engine",
+    shell_complete=engines,
+    help="The engine of envelopes that name none: claude, codex, grok or command.",
+)
 @click.option("--run", "run", help="The command of engine command, run by /bin/sh -c.")
 @click.option("--repo", type=click.Path(path_type=Path), help="Where phases run that do not say it.")
 @click.option("--until-idle", is_flag=True, help="End when nothing is pending, or at a park.")

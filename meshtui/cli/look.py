@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from meshtui.cli.completing import ANYWHERE, subjects
 from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import flush, plain, print_json, print_line
 from meshtui.core.clock import SystemClock, iso
@@ -151,7 +152,7 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("subject")
+@click.argument("subject", shell_complete=subjects(*ANYWHERE))
 @click.option("--stderr", "error_log", is_flag=True, help="What it wrote to standard error.")
 @click.option("--tail", type=click.IntRange(min=1), help="Only the last lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the call ends.")

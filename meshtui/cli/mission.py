@@ -8,17 +8,20 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from meshtui.cli.completing import engines, loops, missions
 from meshtui.cli.options import existing, has_terminal, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line, print_text, warn
 from meshtui.core.clock import SystemClock
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.mesh.paths import MissionPaths
-from meshtui.core.models.mesh import Plan
 from meshtui.core.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from meshtui.core.models.mesh import Plan
 
 BY_SIGNAL = 130
 MAX_REQUEST = 1 << 20
@@ -34,7 +37,11 @@ def planning_options(command: Command) -> Command:
         click.option(
             "--parallelism", type=click.Choice(["safe", "balanced", "extreme"]), help="How much at once."
         ),
-        click.option("--engine", help="The engine of makers and checkers: claude, codex, grok or command."),
+        click.option(
+            "--engine",
+            shell_complete=engines,
+            help="The engine of makers and checkers: claude, codex, grok or command.",
+        ),
         click.option("--mission", "mission_id", help="The new mission's id."),
         click.option(
             "--repo", type=click.Path(path_type=Path), help="The repository (default: the run directory's)."
@@ -49,7 +56,7 @@ def planning_options(command: Command) -> Command:
 @json_option
 @planning_options
 @click.option("--edit", is_flag=True, help="Open the plan in $EDITOR, then check it again.")
-@click.argument("request")
+@click.argument("request", shell_complete=missions)
 def plan(run_dir: Path, as_json: bool, edit: bool, request: str, **options: Any) -> None:
     """Plan REQUEST as a graph of loops; nothing runs. With --edit a MISSION's plan is opened again."""
     from meshtui.core.mesh.service import PlanOptions, broken, find_mission, make_plan, missions_in
@@ -126,7 +133,7 @@ def _edit(paths: MissionPaths, *, quiet: bool) -> Plan:
 @click.option(
     "--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run."
 )
-@click.argument("subject", metavar="(MISSION | REQUEST)")
+@click.argument("subject", metavar="(MISSION | REQUEST)", shell_complete=missions)
 def run(
     run_dir: Path,
     as_json: bool,
@@ -181,7 +188,7 @@ def run(
 @click.option(
     "--trust", is_flag=True, help="Allow the commands of the repository's meshtui.toml for this run."
 )
-@click.argument("mission", metavar="MISSION")
+@click.argument("mission", metavar="MISSION", shell_complete=missions)
 def resume(
     run_dir: Path, as_json: bool, max_active: int | None, land_it: bool, trust: bool, mission: str
 ) -> int:
@@ -292,7 +299,7 @@ def _ask(commands: list[tuple[str, str]]) -> bool:
 @run_dir_option
 @json_option
 @click.option("--dot", is_flag=True, help="Print it for graphviz.")
-@click.argument("mission", metavar="MISSION")
+@click.argument("mission", metavar="MISSION", shell_complete=missions)
 def graph(run_dir: Path, as_json: bool, dot: bool, mission: str) -> None:
     """The graph of a mission's loops."""
     from meshtui.core.mesh.files import load_plan, read_state
@@ -316,8 +323,8 @@ def graph(run_dir: Path, as_json: bool, dot: bool, mission: str) -> None:
 @run_dir_option
 @json_option
 @click.option("--verify", is_flag=True, help="Compute again what can be; exit 1 on a mismatch.")
-@click.argument("mission", metavar="MISSION")
-@click.argument("loop", required=False)
+@click.argument("mission", metavar="MISSION", shell_complete=missions)
+@click.argument("loop", required=False, shell_complete=loops)
 def proof(run_dir: Path, as_json: bool, verify: bool, mission: str, loop: str | None) -> int:
     """The proof of a mission or one of its loops."""
     from meshtui.core.mesh.files import read_json
@@ -356,7 +363,7 @@ def proof(run_dir: Path, as_json: bool, verify: bool, mission: str, loop: str | 
 @run_dir_option
 @json_option
 @click.option("--target", help="The branch to fast-forward (default: the one the mission was planned on).")
-@click.argument("mission", metavar="MISSION")
+@click.argument("mission", metavar="MISSION", shell_complete=missions)
 def land(run_dir: Path, as_json: bool, target: str | None, mission: str) -> None:
     """Fast-forward the target branch to a mission's result."""
     from meshtui.core.mesh.service import find_mission, land_mission
@@ -380,7 +387,7 @@ def land(run_dir: Path, as_json: bool, target: str | None, mission: str) -> None
 @run_dir_option
 @json_option
 @click.option("--yes", is_flag=True, help="Do it without asking.")
-@click.argument("mission", metavar="MISSION")
+@click.argument("mission", metavar="MISSION", shell_complete=missions)
 def discard(run_dir: Path, as_json: bool, yes: bool, mission: str) -> None:
     """Remove a mission's branches and worktrees, after naming what is lost."""
     from meshtui.core.mesh.service import discard_mission, find_mission, what_discard_loses

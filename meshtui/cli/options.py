@@ -6,11 +6,15 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from meshtui.core.run_dir import RunDir
+
+if TYPE_CHECKING:
+    from meshtui.core.lane.lane import Lane
 
 DEFAULT_RUN_DIR = ".meshtui"
 
@@ -27,6 +31,11 @@ class RunDirType(click.Path):
         if value == "":
             self.fail("it is empty; name a folder", param, ctx)
         return super().convert(value, param, ctx)
+
+    def shell_complete(
+        self, ctx: click.Context, param: click.Parameter, incomplete: str
+    ) -> list[CompletionItem]:
+        return [CompletionItem(incomplete, type="dir")]
 
 
 RUN_DIR = RunDirType()
@@ -58,6 +67,13 @@ def existing(root: Path) -> RunDir:
     from meshtui.core.lane.create import open_run_dir
 
     return open_run_dir(root)
+
+
+def lane_at(root: Path, *, by: str) -> Lane:
+    """The lane of the run directory at ``root``, for the command ``by``; exit 3 if there is none."""
+    from meshtui.core.lane.lane import Lane
+
+    return Lane(existing(root), by=by)
 
 
 def has_terminal() -> bool:

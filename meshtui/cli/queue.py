@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from meshtui.cli.options import RUN_DIR, existing, json_option, run_dir_option
+from meshtui.cli.completing import engines, envelopes, quarantined
+from meshtui.cli.options import RUN_DIR, existing, json_option, lane_at, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.errors import InvalidInput
-from meshtui.core.lane.lane import Lane, checked
-from meshtui.core.lane.receipts import SeveralReceipt
+
+if TYPE_CHECKING:
+    from meshtui.core.lane.lane import Lane
+    from meshtui.core.lane.receipts import SeveralReceipt
 
 MAX_JSONL = 1 << 30
 
@@ -32,7 +35,7 @@ MAX_JSONL = 1 << 30
 @click.option("--label", help="What to call it in lists.")
 @click.option("--story", help="The story whose session it goes on with.")
 @click.option("--phase", help="The phase of the story.")
-@click.option("--engine", help="claude, codex, grok or command.")
+@click.option("--engine", shell_complete=engines, help="claude, codex, grok or command.")
 @click.option("--model", help="The engine's model.")
 @click.option("--effort", help="The engine's effort.")
 @click.option("--mode", help="single or mesh.")
@@ -77,6 +80,8 @@ def enqueue(
         envelopes = [_from_options(prompt, given)]
     else:
         envelopes = [read_envelope(file)]
+    from meshtui.core.lane.lane import Lane, checked
+
     if not run_dir.exists():
         # What is refused makes no directory.
         checked(envelopes)
@@ -150,7 +155,7 @@ def _read_lines(file: Path) -> list[dict[str, Any]]:
 @json_option
 def interrupt(run_dir: Path, as_json: bool) -> None:
     """Withdraw everything that nobody has taken."""
-    lane = Lane(existing(run_dir), by="interrupt")
+    lane = lane_at(run_dir, by="interrupt")
     receipt = lane.interrupt()
     warn(lane.warnings)
     warn(f"{name} cannot be read and is in quarantine" for name in receipt.quarantined)
@@ -169,11 +174,11 @@ def interrupt(run_dir: Path, as_json: bool) -> None:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_ids", metavar="[ID…]", nargs=-1)
+@click.argument("envelope_ids", metavar="[ID…]", nargs=-1, shell_complete=envelopes("withdrawn"))
 @click.option("--in-place", is_flag=True, help="Where they were before, not at the end.")
 def restore(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...], in_place: bool) -> None:
     """Put withdrawn envelopes, all or those named, back at the end of the queue, in their old order."""
-    lane = Lane(existing(run_dir), by="restore")
+    lane = lane_at(run_dir, by="restore")
     receipt = lane.restore(envelope_ids or None, in_place=in_place)
     warn(lane.warnings)
     if as_json:
@@ -187,10 +192,10 @@ def restore(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...], in_plac
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_ids", metavar="ID…", nargs=-1, required=True)
+@click.argument("envelope_ids", metavar="ID…", nargs=-1, required=True, shell_complete=envelopes("pending"))
 def withdraw(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> int:
     """Take pending envelopes out of the queue."""
-    lane = Lane(existing(run_dir), by="withdraw")
+    lane = lane_at(run_dir, by="withdraw")
     if len(envelope_ids) > 1:
         return _tell_several(lane.withdraw_many(envelope_ids), "withdrawn", lane, as_json)
     receipt = lane.withdraw(envelope_ids[0])
@@ -205,10 +210,12 @@ def withdraw(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> int
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_ids", metavar="ID…", nargs=-1, required=True)
+@click.argument(
+    "envelope_ids", metavar="ID…", nargs=-1, required=True, shell_complete=envelopes("results", "withdrawn")
+)
 def requeue(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> int:
     """Run finished, failed or withdrawn envelopes again, at the end of the queue."""
-    lane = Lane(existing(run_dir), by="requeue")
+    lane = lane_at(run_dir, by="requeue")
     if len(envelope_ids) > 1:
         return _tell_several(lane.requeue_many(envelope_ids), "requeued", lane, as_json)
     receipt = lane.requeue(envelope_ids[0])
@@ -287,12 +294,12 @@ def _list_quarantine(run_dir: Path, as_json: bool) -> None:
 @quarantine.command("repair")
 @_run_dir_again
 @json_option
-@click.argument("name", metavar="N")
+@click.argument("name", metavar="N", shell_complete=quarantined)
 @click.pass_context
 def quarantine_repair(ctx: click.Context, run_dir: Path | None, as_json: bool, name: str) -> None:
     """Put a record that can be read now back at the end of the queue."""
     root, as_json = _common(ctx, run_dir, as_json)
-    receipt = Lane(existing(root), by="quarantine").quarantine_repair(name)
+    receipt = lane_at(root, by="quarantine").quarantine_repair(name)
     if as_json:
         print_json(receipt.as_json())
         return
@@ -302,12 +309,12 @@ def quarantine_repair(ctx: click.Context, run_dir: Path | None, as_json: bool, n
 @quarantine.command("drop")
 @_run_dir_again
 @json_option
-@click.argument("name", metavar="N")
+@click.argument("name", metavar="N", shell_complete=quarantined)
 @click.pass_context
 def quarantine_drop(ctx: click.Context, run_dir: Path | None, as_json: bool, name: str) -> None:
     """Give an entry up; the file is kept under quarantine/.dropped."""
     root, as_json = _common(ctx, run_dir, as_json)
-    receipt = Lane(existing(root), by="quarantine").quarantine_drop(name)
+    receipt = lane_at(root, by="quarantine").quarantine_drop(name)
     if as_json:
         print_json(receipt.as_json())
         return

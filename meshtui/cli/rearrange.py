@@ -9,11 +9,11 @@ from typing import Any
 
 import click
 
-from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.completing import ANYWHERE, engines, envelopes
+from meshtui.cli.options import json_option, lane_at, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.cli.queue import read_envelope
 from meshtui.core.errors import InvalidInput
-from meshtui.core.lane.lane import Lane
 
 _NAMES = {"story": "story_id"}
 
@@ -21,10 +21,10 @@ _NAMES = {"story": "story_id"}
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_ids", metavar="ID…", nargs=-1, required=True)
+@click.argument("envelope_ids", metavar="ID…", nargs=-1, required=True, shell_complete=envelopes("pending"))
 def head(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> None:
     """Put pending envelopes before everything that waits, in this order; all or none."""
-    lane = Lane(existing(run_dir), by="head")
+    lane = lane_at(run_dir, by="head")
     receipt = lane.head(envelope_ids)
     warn(lane.warnings)
     if as_json:
@@ -37,14 +37,14 @@ def head(run_dir: Path, as_json: bool, envelope_ids: tuple[str, ...]) -> None:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_id", metavar="ID")
+@click.argument("envelope_id", metavar="ID", shell_complete=envelopes(*ANYWHERE))
 @click.argument("source", required=False, metavar="[-]")
 @click.option("--file", "file", type=click.Path(path_type=Path), help="The whole envelope, in a JSON file.")
 @click.option("--prompt", help="What the phase is to do.")
 @click.option("--label", help="What to call it in lists.")
 @click.option("--story", help="The story whose session it goes on with.")
 @click.option("--phase", help="The phase of the story.")
-@click.option("--engine", help="claude, codex, grok or command.")
+@click.option("--engine", shell_complete=engines, help="claude, codex, grok or command.")
 @click.option("--model", help="The engine's model.")
 @click.option("--effort", help="The engine's effort.")
 @click.option("--mode", help="single or mesh.")
@@ -75,7 +75,7 @@ def edit(
     whole = [name for name, value in (("-", source), ("--file", file)) if value is not None]
     if len(whole) > 1 or (whole and (changes or unset)):
         raise click.UsageError("give the whole envelope (--file or -) or single fields, not both")
-    lane = Lane(existing(run_dir), by="edit")
+    lane = lane_at(run_dir, by="edit")
     base: dict[str, Any] | None = None
     if whole:
         envelope = read_envelope(file)

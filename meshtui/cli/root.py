@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from meshtui import __version__
 from meshtui.cli.options import RUN_DIR, default_run_dir
@@ -54,6 +55,12 @@ class LazyGroup(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        # From the names alone: asking each command for its help would import them all.
+        if incomplete.startswith("-"):
+            return click.Command.shell_complete(self, ctx, incomplete)
+        return [CompletionItem(name) for name in _COMMANDS if name.startswith(incomplete)]
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         module = _COMMANDS.get(name)

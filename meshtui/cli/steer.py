@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from meshtui.cli.options import existing, json_option, run_dir_option
+from meshtui.cli.completing import ANYWHERE, engines, envelopes, loops, missions, subjects
+from meshtui.cli.options import existing, json_option, lane_at, run_dir_option
 from meshtui.cli.output import print_json, print_line, warn
 from meshtui.core.errors import InvalidInput, NotFound
-from meshtui.core.lane.lane import Lane
 from meshtui.core.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("subject", metavar="(ID | MISSION[/LOOP])")
+@click.argument("subject", metavar="(ID | MISSION[/LOOP])", shell_complete=subjects("stalled"))
 @click.option("--retry", is_flag=True, help="Back to the head of the queue, attempts from 0.")
 @click.option("--drop", is_flag=True, help="Give it up: result failed.")
 @click.option("--approve", is_flag=True, help="Of a mission or loop that was handed over: it is right.")
 @click.option("--reject", is_flag=True, help="It is not.")
 @click.option("--reason", help="Why; recorded with the verdict.")
-@click.option("--engine", help="Retry with this engine.")
+@click.option("--engine", shell_complete=engines, help="Retry with this engine.")
 @click.option("--deadline-seconds", type=float, help="Retry with this long for each attempt.")
 def answer(
     run_dir: Path,
@@ -56,7 +56,7 @@ def answer(
             "give either --retry (with --engine or --deadline-seconds as you like) or --drop; "
             "for a mission --approve or --reject"
         )
-    lane = Lane(existing(run_dir), by="answer")
+    lane = lane_at(run_dir, by="answer")
     receipt = lane.answer(
         subject, "drop" if drop else "retry", engine=engine, deadline_seconds=deadline_seconds
     )
@@ -118,7 +118,7 @@ def _working(run: RunDir, paths: MissionPaths) -> tuple[LoadedConfig, EngineFact
 @click.option("--drain", is_flag=True, help="Let the runner finish what is queued first.")
 def stop(run_dir: Path, as_json: bool, drain: bool) -> int:
     """End the runner now; the active phase is ended and its record put back."""
-    lane = Lane(existing(run_dir), by="stop")
+    lane = lane_at(run_dir, by="stop")
     receipt = lane.stop(drain=drain)
     warn(lane.warnings)
     warn(f"still running: {name}" for name in receipt.survivors)
@@ -140,7 +140,7 @@ def stop(run_dir: Path, as_json: bool, drain: bool) -> int:
 @json_option
 def pause(run_dir: Path, as_json: bool) -> None:
     """Let the active phase end and claim nothing more."""
-    receipt = Lane(existing(run_dir), by="pause").pause()
+    receipt = lane_at(run_dir, by="pause").pause()
     if as_json:
         print_json(receipt.as_json())
         return
@@ -152,7 +152,7 @@ def pause(run_dir: Path, as_json: bool) -> None:
 @json_option
 def continue_(run_dir: Path, as_json: bool) -> None:
     """Claim again after a pause."""
-    receipt = Lane(existing(run_dir), by="continue").resume()
+    receipt = lane_at(run_dir, by="continue").resume()
     if as_json:
         print_json(receipt.as_json())
         return
@@ -162,9 +162,15 @@ def continue_(run_dir: Path, as_json: bool) -> None:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("loop", metavar="[LOOP | all]", required=False)
-@click.option("--mission", help="The loop's mission (default: the one that has it; with all: every one).")
-@click.option("--envelope", "envelope_id", help="The active envelope to end.")
+@click.argument("loop", metavar="[LOOP | all]", required=False, shell_complete=loops)
+@click.option(
+    "--mission",
+    shell_complete=missions,
+    help="The loop's mission (default: the one that has it; with all: every one).",
+)
+@click.option(
+    "--envelope", "envelope_id", shell_complete=envelopes("active"), help="The active envelope to end."
+)
 def kill(run_dir: Path, as_json: bool, loop: str | None, mission: str | None, envelope_id: str | None) -> int:
     """End LOOP, or all loops, as cancelled, or the active phase (--envelope ID) as failed: at once."""
     if (loop is None) == (envelope_id is None):
@@ -172,7 +178,7 @@ def kill(run_dir: Path, as_json: bool, loop: str | None, mission: str | None, en
     run = existing(run_dir)
     if loop is not None:
         return _kill_loops(run, loop, mission, as_json)
-    receipt = Lane(run, by="kill").kill(str(envelope_id))
+    receipt = lane_at(run_dir, by="kill").kill(str(envelope_id))
     if as_json:
         print_json(receipt.as_json())
     else:
@@ -185,11 +191,11 @@ def kill(run_dir: Path, as_json: bool, loop: str | None, mission: str | None, en
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_id", metavar="ID")
+@click.argument("envelope_id", metavar="ID", shell_complete=envelopes("active"))
 @click.option("--seconds", type=float, required=True, help="How much more time it gets.")
 def extend(run_dir: Path, as_json: bool, envelope_id: str, seconds: float) -> int:
     """Give the phase that runs more time before its deadline."""
-    receipt = Lane(existing(run_dir), by="extend").extend(envelope_id, seconds)
+    receipt = lane_at(run_dir, by="extend").extend(envelope_id, seconds)
     if as_json:
         print_json(receipt.as_json())
     else:
@@ -200,12 +206,12 @@ def extend(run_dir: Path, as_json: bool, envelope_id: str, seconds: float) -> in
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("envelope_id", metavar="ID")
+@click.argument("envelope_id", metavar="ID", shell_complete=envelopes(*ANYWHERE))
 @click.option("--text", required=True, help="The instruction.")
 @click.option("--id", "message_id", help="Its own id (default: message-XXXXXXXX).")
 def message(run_dir: Path, as_json: bool, envelope_id: str, text: str, message_id: str | None) -> int:
     """Queue an instruction for the session of an envelope's story, as its next phase."""
-    lane = Lane(existing(run_dir), by="message")
+    lane = lane_at(run_dir, by="message")
     receipt = lane.message(envelope_id, text, message_id=message_id)
     warn(lane.warnings)
     if as_json:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+from meshtui.cli.completing import ANYWHERE, subjects
 from meshtui.cli.options import existing, json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line
 from meshtui.core.clock import SystemClock
 from meshtui.core.errors import NeedsOperator, NotFound, WorkFailed
-from meshtui.core.lane.create import repo_of
 from meshtui.core.run_dir import RunDir
 
 if TYPE_CHECKING:
@@ -31,7 +31,11 @@ PARKED = "stalled"
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("subject", metavar="(ENVELOPE | MISSION | lane)")
+@click.argument(
+    "subject",
+    metavar="(ENVELOPE | MISSION | lane)",
+    shell_complete=subjects(*ANYWHERE, loops=False, words=("lane",)),
+)
 @click.option(
     "--for",
     "wanted",
@@ -123,6 +127,8 @@ def _mission(run: RunDir, name: str) -> _Mission | None:
 
 def _mission_folders(run: RunDir) -> list[Path]:
     """Where missions may be, looked at before their room is imported."""
+    from meshtui.core.lane.create import repo_of
+
     repo = repo_of(run) if run.about.exists() else None
     below = [root / ".sneakoscope" / "missions" for root in (run.root, repo) if root is not None]
     return [folder for folder in (run.missions, *below) if folder.is_dir()]
