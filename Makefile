@@ -38,6 +38,7 @@ bench: $(STAMP)
 	@$(PY) -m tests.benchmarks.lane $(ARGS)
 	@$(PY) -m tests.benchmarks.mesh $(ARGS)
 	@$(PY) -m tests.benchmarks.engines $(ARGS)
+	@$(PY) -m tests.benchmarks.console console_fleet $(ARGS)
 
 clean:
 	rm -rf $(VENV) .demo .engines build dist meshtui.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis \

@@ -31,6 +31,7 @@ from meshtui.core.models.config import (
 )
 from meshtui.core.models.envelope import show
 from meshtui.core.run_dir import RunDir
+from meshtui.core.strict_json import plain
 
 __all__ = [
     "BudgetConfig",
@@ -88,11 +89,6 @@ class _Source:
     label: str
     data: dict[str, Any]
     digest: str | None = None
-
-
-def plain(text: str) -> str:
-    """``text`` on one line that no terminal acts upon: other characters are shown as escapes."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def command_text(command: str | list[str]) -> str:

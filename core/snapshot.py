@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from meshtui.core.clock import Clock, iso
+from meshtui.core.fleet import run_dirs_in
 from meshtui.core.lane.reader import LaneReader
 from meshtui.core.models.snapshot import (
     AttentionSnapshot,
@@ -46,12 +48,8 @@ def kind_of_directory(root: Path) -> Kind:
 
 
 def lanes_in(root: Path) -> list[Path]:
-    """The run directories directly below ``root``, by name."""
-    try:
-        below = sorted(path for path in root.iterdir() if not path.name.startswith("."))
-    except OSError:
-        return []
-    return [path for path in below if RunDir(path).lane.root.is_dir() or RunDir(path).about.exists()]
+    """The run directories one or two levels below ``root``, by path."""
+    return run_dirs_in(root)
 
 
 def read_view(run_dir: RunDir, clock: Clock, *, history: bool) -> LaneView:
@@ -64,20 +62,32 @@ def take_snapshot(root: Path, clock: Clock) -> Snapshot:
     """The snapshot of the directory at ``root``, which exists."""
     kind = kind_of_directory(root)
     if kind == "fleet":
-        lanes = [_fleet_lane(path, clock) for path in lanes_in(root)]
-        views = [view for _, view in lanes]
-        return Snapshot(
-            run_dir=str(root),
-            kind="fleet",
-            taken_at=iso(clock.now_ms()),
-            lane=None,
-            queue=None,
-            lanes=tuple(lane for lane, _ in lanes),
-            attention=tuple(item for view in views for item in _attention(view)),
-        )
+        return _fleet(str(root), lanes_in(root), clock)
     missions = _read_missions(root, clock)
     return snapshot_of(
         read_view(RunDir(root), clock, history=False), clock.now_ms(), kind=kind, missions=missions
+    )
+
+
+def take_fleet_snapshot(roots: Sequence[Path], clock: Clock) -> Snapshot:
+    """The snapshot of several directories, which exist; ``run_dir`` is the folder they have in common."""
+    found: dict[Path, None] = {}
+    for root in roots:
+        for path in lanes_in(root) if kind_of_directory(root) == "fleet" else [root]:
+            found.setdefault(path)
+    return _fleet(os.path.commonpath([str(root.absolute()) for root in roots]), list(found), clock)
+
+
+def _fleet(name: str, paths: Sequence[Path], clock: Clock) -> Snapshot:
+    lanes = [_fleet_lane(path, clock) for path in paths]
+    return Snapshot(
+        run_dir=name,
+        kind="fleet",
+        taken_at=iso(clock.now_ms()),
+        lane=None,
+        queue=None,
+        lanes=tuple(lane for lane, _ in lanes),
+        attention=tuple(item for _, items in lanes for item in items),
     )
 
 
@@ -91,22 +101,28 @@ def _read_missions(root: Path, clock: Clock) -> tuple[MissionView, ...]:
     return MissionsReader(root, clock=clock).refresh()
 
 
-def _fleet_lane(path: Path, clock: Clock) -> tuple[FleetLaneSnapshot, LaneView]:
+def _fleet_lane(path: Path, clock: Clock) -> tuple[FleetLaneSnapshot, tuple[AttentionSnapshot, ...]]:
     view = read_view(RunDir(path), clock, history=False)
     lane = _lane(view, clock.now_ms()) if view.exists else None
     counts = _counts(view) if view.exists else None
-    return FleetLaneSnapshot(run_dir=str(path), lane=lane, counts=counts), view
+    items = [*view.attention, *_mission_items(_read_missions(path, clock), path)]
+    return FleetLaneSnapshot(run_dir=str(path), lane=lane, counts=counts), tuple(map(_item, items))
+
+
+def _mission_items(missions: Sequence[MissionView], run_dir: Path) -> list[Attention]:
+    """What of missions needs somebody."""
+    if not missions:
+        return []
+    from meshtui.core.mesh.view import mission_attention
+
+    return [item for mission in missions for item in mission_attention(mission, run_dir)]
 
 
 def snapshot_of(
     view: LaneView, now_ms: int, *, kind: Kind = "lane", missions: Sequence[MissionView] = ()
 ) -> Snapshot:
     """``view`` as the document of the contract, at time ``now_ms``."""
-    items: list[Attention] = []
-    if missions:
-        from meshtui.core.mesh.view import mission_attention
-
-        items = [item for mission in missions for item in mission_attention(mission, view.run_dir)]
+    items = _mission_items(missions, view.run_dir)
     return Snapshot(
         run_dir=str(view.run_dir),
         kind=kind,
@@ -212,10 +228,6 @@ def _row(row: Row, position: int | None) -> RowSnapshot:
         attempt=row.attempt,
         stalls=row.stalls,
     )
-
-
-def _attention(view: LaneView) -> tuple[AttentionSnapshot, ...]:
-    return tuple(_item(item) for item in view.attention)
 
 
 def _item(item: Attention) -> AttentionSnapshot:

@@ -69,6 +69,11 @@ def check_depth(value: Any, limit: int = MAX_DEPTH) -> None:
         level = below
 
 
+def plain(text: str) -> str:
+    """``text`` on one line that no terminal acts upon: other characters are shown as escapes."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 def clean_text(text: str) -> str:
     """``text`` with every lone surrogate replaced by U+FFFD."""
     return _SURROGATE.sub("\ufffd", text)

@@ -155,6 +155,8 @@ class Attention:
     exits: tuple[Exit, ...] = ()
     key: str | None = None
     """The row it is about, if it is about one."""
+    envelope_id: str | None = None
+    """The envelope it is about, if it is about one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,40 +1,50 @@
-"""The console: one app around the screen of a lane."""
+"""The console: one app around the screen of a lane, or of a fleet of them."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Iterable, Sequence
-from pathlib import PurePath
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path, PurePath
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from rich.text import Text
 from textual import events
 from textual.app import App, SystemCommand
 from textual.binding import Binding, BindingType
 from textual.driver import Driver
 from textual.filter import LineFilter
+from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
-from textual.widgets import Input, TextArea
 
-from meshtui.bridge import Bridge, Ending, Engine
+from meshtui.bridge import Bridge, Engine
+from meshtui.bridges import Bridges
 from meshtui.commands import LaneCommands
 from meshtui.core.clock import Clock, SystemClock
+from meshtui.core.fleet import FleetView, Need, need_rank
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import LaneView
+from meshtui.core.view import Attention, LaneView
 from meshtui.keymap import display, keymap
+from meshtui.keys_in_turn import KeysInTurn
+from meshtui.leaving import Leaves
+from meshtui.messages import FleetChanged, Told
+from meshtui.notify import Announcer, title_of_fleet, title_of_lane
 from meshtui.screens.lane import LaneScreen
 from meshtui.settings import Settings, config_path
 from meshtui.text import clean
 from meshtui.theme import STYLES, THEMES, AsciiSigns, encoding_of_terminal, fallbacks, theme_for
 
+if TYPE_CHECKING:
+    from meshtui.core.mesh.view import MissionView
+    from meshtui.fleet import Fleet, Follower
+
 MOST_TOLD = 3
 """How many problems of the operator's file are shown at once."""
 
 
-class MeshtuiApp(App[int], inherit_bindings=False):
-    """Shows one lane, followed live, or still as a picture where there is no engine."""
+class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
+    """Shows one lane or several, followed live, or still as a picture where there is no engine."""
 
     CSS_PATH: ClassVar[list[str | PurePath]] = [STYLES / "base.tcss", STYLES / "lane.tcss"]
     TITLE = "meshtui"
@@ -53,6 +63,8 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         *,
         engine: Engine | None = None,
         view: LaneView | None = None,
+        fleet: Fleet | None = None,
+        fleet_view: FleetView | None = None,
         clock: Clock | None = None,
         read_only: bool = False,
         work: bool = False,
@@ -61,24 +73,37 @@ class MeshtuiApp(App[int], inherit_bindings=False):
         settings_problems: Sequence[str] = (),
         driver_class: type[Driver] | None = None,
     ) -> None:
-        super().__init__(driver_class=driver_class)
+        several = fleet is not None or fleet_view is not None
+        styles = [*self.CSS_PATH, STYLES / "fleet.tcss"] if several else None
+        super().__init__(driver_class=driver_class, css_path=styles)
         self.settings = settings
         self.settings_problems = tuple(settings_problems)
         """What of the operator's file could not be used; told once the console is there."""
         self.clock: Clock = clock if clock is not None else SystemClock()
         self.run_dir = run_dir
-        self.bridge: Bridge | None = None
         self._signs = [AsciiSigns(encoding_of_terminal())] if settings.glyphs == "ascii" else []
         if not settings.motion:
             self.animation_level = "none"
         self._engine = engine
-        self._read_only = read_only
+        self._fleet = fleet
+        self._fleet_view = fleet_view
+        self._follower: Follower | None = None
+        self.read_only = read_only
         self._work = work
         self.still = still
         """Whether this is a picture: nothing moves, blinks or ticks."""
         self._view = view
         self.farewell: str | None = None
-        """What to say once the terminal is back."""
+        self.needs: tuple[Need, ...] = ()
+        """What needs somebody, in every lane shown."""
+        self.bridges = Bridges(
+            self._engine_of,
+            self._post_of,
+            self._nudge,
+            # Half a second where nothing else was asked for.
+            poll_seconds=settings.refresh_seconds / 2,
+        )
+        self._announcer: Announcer | None = None
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return fallbacks(self.current_theme)
@@ -89,8 +114,17 @@ class MeshtuiApp(App[int], inherit_bindings=False):
     def get_key_display(self, binding: Binding) -> str:
         return display(binding.key)
 
-    def get_default_screen(self) -> LaneScreen:
-        return LaneScreen(self._view, read_only=self._read_only)
+    @property
+    def is_fleet(self) -> bool:
+        """Whether several lanes are shown."""
+        return self._fleet is not None or self._fleet_view is not None
+
+    def get_default_screen(self) -> Screen[Any]:
+        if self.is_fleet:
+            from meshtui.screens.fleet import FleetScreen
+
+            return FleetScreen(self._fleet_view)
+        return LaneScreen(self._view, read_only=self.read_only)
 
     def on_load(self) -> None:
         for theme in THEMES:
@@ -101,20 +135,19 @@ class MeshtuiApp(App[int], inherit_bindings=False):
     def on_mount(self) -> None:
         self.theme_changed_signal.subscribe(self, self._keep_theme)
         self.call_after_refresh(self._tell_problems)
-        if self._engine is not None:
+        if not self.still:
+            self._announce()
+        if self._fleet is not None:
             screen = self.screen
-            self.bridge = Bridge(
-                self.run_dir,
-                self._engine,
-                screen.post_message,
-                # Half a second where nothing else was asked for.
-                poll_seconds=self.settings.refresh_seconds / 2,
-            )
-            if isinstance(screen, LaneScreen):
-                screen.bridge = self.bridge
-            self.bridge.start()
+            self._follower = self._fleet.follow(lambda view: self._hand_on(screen, view))
+            self._follower.start()
+        elif self._engine is not None and isinstance(self.screen, LaneScreen):
+            bridge = self.bridges.of(self.run_dir.root)
+            bridge.talk_to(self.screen.post_message)
+            self.screen.bridge = bridge
+            bridge.start()
             if self._work:
-                self.bridge.start_runner()
+                bridge.start_runner()
         if not self.is_headless:
             self._handle_signals()
 
@@ -128,17 +161,11 @@ class MeshtuiApp(App[int], inherit_bindings=False):
 
     def end_by_signal(self) -> None:
         """Stop the runner that lives here and leave."""
-        self._leave_after("stop")
+        self.leave_after("stop")
 
     def hand_over_by_signal(self) -> None:
         """The terminal is gone: leave the running call to the next runner."""
-        self._leave_after("let go")
-
-    def _leave_after(self, how: Ending) -> None:
-        if self.bridge is None or not self.bridge.busy:
-            self.exit(130, return_code=130)
-            return
-        self.bridge.end_runner(how, lambda _ended, _text: self.call_from_thread(self.exit, 130, 130))
+        self.leave_after("let go")
 
     def get_system_commands(self, screen: Screen[Any]) -> Iterable[SystemCommand]:
         """What the palette offers beside the commands: only the choice of colours."""
@@ -146,20 +173,15 @@ class MeshtuiApp(App[int], inherit_bindings=False):
 
     async def action_quit(self) -> None:
         """Leave as ``q`` does, whoever asks."""
-        if isinstance(self.screen, LaneScreen):
-            self.screen.action_quit()
+        self.ask_to_leave()
 
     def action_explain_quit(self) -> None:
         """Say how to leave; never leaves by surprise."""
         self.notify("q quits", timeout=3, markup=False)
 
-    def leave(self, text: str | None = None) -> None:
-        """Close the console; ``text`` is printed once the terminal is back."""
-        self.farewell = text
-        self.exit(0, message=Text(clean(text)) if text else None)
-
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
-        if (self.still or not self.settings.motion) and isinstance(event.widget, Input | TextArea):
+        # What can be typed into; named by what it has, since the first frame has no text area to import.
+        if (self.still or not self.settings.motion) and hasattr(event.widget, "cursor_blink"):
             event.widget.cursor_blink = False
 
     def _keep_theme(self, theme: Theme) -> None:
@@ -176,6 +198,171 @@ class MeshtuiApp(App[int], inherit_bindings=False):
             more = f"{len(problems) - MOST_TOLD} more: meshtui config check"
             self.notify(more, severity="warning", timeout=15, markup=False)
 
+    # Several lanes
+
+    def _engine_of(self, run_dir: RunDir) -> Engine:
+        if self._fleet is not None:
+            return self._fleet.engine(run_dir)
+        assert self._engine is not None
+        return self._engine
+
+    def _post_of(self, root: Path) -> Callable[[Message], object]:
+        """Who hears of a run directory that no screen of its own shows: the first screen, of what is told."""
+        base = self.screen_stack[0]
+
+        def post(message: Message) -> None:
+            if isinstance(message, Told) and self.is_fleet:
+                base.post_message(Told(f"{self._name_of(root)}: {message.text}", message.severity))
+
+        return post if self.is_fleet else base.post_message
+
+    def _name_of(self, root: Path) -> str:
+        lanes = self._fleet_view.lanes if self._fleet_view is not None else ()
+        return next((lane.name for lane in lanes if lane.run_dir == root), root.name)
+
+    def _nudge(self, root: Path) -> None:
+        if self._follower is not None:
+            self._follower.nudge(root)
+
+    def _hand_on(self, screen: Screen[Any], view: FleetView) -> None:
+        try:
+            screen.post_message(FleetChanged(view))
+        except RuntimeError:
+            # The loop ended between two looks: there is nobody left to tell.
+            if self._follower is not None:
+                self._follower.stop(0.0)
+
+    def take_fleet(self, view: FleetView) -> None:
+        """A newer view of all lanes is there."""
+        self._fleet_view = view
+        complete = [lane.run_dir for lane in view.lanes if lane.loaded]
+        self._take_needs(view.needs, complete, title_of_fleet(view))
+
+    def take_view(self, view: LaneView) -> None:
+        """A newer view of the lane that is looked at is there."""
+        self._view = view
+        if self.is_fleet:
+            return
+        name = view.lane_id or view.run_dir.name
+        needs = sorted((Need(name, view.run_dir, item) for item in view.attention), key=need_rank)
+        self._take_needs(tuple(needs), [view.run_dir] if view.complete else [], title_of_lane(view))
+
+    def _take_needs(self, needs: tuple[Need, ...], complete: Sequence[Path], title: str) -> None:
+        self.needs = needs
+        if self._announcer is not None:
+            self._announcer.take(needs, complete, title)
+        for screen in self.screen_stack:
+            take = getattr(screen, "take_needs", None)
+            if take is not None:
+                take(needs, lanes=self.is_fleet)
+
+    def bridge_to(self, root: Path) -> Bridge | None:
+        """The bridge to a run directory; ``None`` in a picture."""
+        return self.bridges.of(root) if self._fleet is not None or self._engine is not None else None
+
+    def missions_in(self, root: Path) -> tuple[MissionView, ...]:
+        """The missions of a run directory, as they were seen last."""
+        for lane in self._fleet_view.lanes if self._fleet_view is not None else ():
+            if lane.run_dir == root:
+                return lane.missions
+        return self._view.missions if self._view is not None and self._view.run_dir == root else ()
+
+    def active_titles(self) -> dict[str, str]:
+        lanes = self._fleet_view.lanes if self._fleet_view is not None else ()
+        titles = {str(lane.run_dir): lane.active.title for lane in lanes if lane.active is not None}
+        view = self._view
+        if view is not None and view.active:
+            titles[str(view.run_dir)] = view.active[0].title
+        return titles
+
+    def open_inbox(self) -> None:
+        """Show everything that needs somebody, whatever is open."""
+        from meshtui.screens.inbox import InboxScreen
+
+        if not isinstance(self.screen, InboxScreen):
+            base = self.screen
+            need = getattr(base, "need", None)
+            self.push_screen(
+                InboxScreen(
+                    self.needs, lanes=self.is_fleet, select=need.key if isinstance(need, Need) else None
+                )
+            )
+
+    def open_lane(self, root: Path, *, key: str | None = None, log: Attention | None = None) -> None:
+        """Show one lane with everything that can be done there; ``key`` selects a record of it."""
+        from meshtui.screens.inbox import InboxScreen
+
+        if isinstance(self.screen, InboxScreen):
+            self.pop_screen()
+        shown = self.screen
+        if isinstance(shown, LaneScreen) and (not self.is_fleet or shown.run_dir == root):
+            lane = shown
+        else:
+            if isinstance(shown, LaneScreen):
+                self.close_lane()
+            lane = self._push_lane(root)
+        lane.go_to(key, log)
+
+    def _push_lane(self, root: Path) -> LaneScreen:
+        self._view = None
+        screen = LaneScreen(read_only=self.read_only, run_dir=root, of_fleet=True)
+        bridge = self.bridge_to(root)
+        if bridge is not None:
+            screen.bridge = bridge
+            screen.runner_here = bridge.runner_alive
+            screen.missions_here = bridge.missions_alive
+        if self._follower is not None:
+            self._follower.away = True
+        self.push_screen(screen)
+        if bridge is not None:
+            # Only a screen that the app knows can be posted to from a thread.
+            bridge.talk_to(screen.post_message)
+            bridge.start()
+        return screen
+
+    def close_lane(self) -> None:
+        """Back to the fleet, from whatever is open over it."""
+        while len(self.screen_stack) > 1:
+            screen = self.screen
+            self.pop_screen()
+            if isinstance(screen, LaneScreen) and screen.run_dir is not None:
+                self.bridges.rest(screen.run_dir)
+        self._view = None
+        if self._follower is not None:
+            self._follower.away = False
+            self._follower.nudge()
+
+    # Somebody who looks elsewhere
+
+    def _announce(self) -> None:
+        settings = self.settings
+        driver = None if self.is_headless or os.environ.get("TERM") == "linux" else self._driver
+        self._announcer = Announcer(
+            began_at=self.clock.now_ms(),
+            write=driver.write if driver is not None and settings.title else None,
+            ring=self.bell if settings.bell else None,
+            command=settings.notify_command,
+            problem=self._tell_problem,
+        )
+
+    def _tell_problem(self, text: str) -> None:
+        """Show a problem; may be called from any thread."""
+        try:
+            self.call_from_thread(self.notify, clean(text), severity="warning", timeout=15, markup=False)
+        except RuntimeError:
+            # The console ends: nobody sees it any more.
+            return
+
     async def on_unmount(self) -> None:
-        if self.bridge is not None:
-            await asyncio.to_thread(self.bridge.close)
+        if self._announcer is not None:
+            self._announcer.close()
+        await asyncio.to_thread(self._end_threads)
+
+    def _end_threads(self) -> None:
+        if self._follower is not None:
+            self._follower.stop(0.0)
+        self.bridges.close()
+        if self._follower is not None:
+            self._follower.stop()
+        if self._announcer is not None:
+            self._announcer.stop()

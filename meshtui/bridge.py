@@ -16,13 +16,23 @@ from textual.message import Message
 from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import Detail, LaneView
+from meshtui.core.view import Detail, LaneView, Row
 from meshtui.core.watch import FIRST_FILES, POLL_SECONDS, Watcher
 from meshtui.inspector import Inspector
-from meshtui.messages import MissionsRunning, ModeChanged, RunnerChanged, Told, ViewChanged
+from meshtui.messages import (
+    HistoryRead,
+    MissionsRunning,
+    ModeChanged,
+    RunnerChanged,
+    SignsRead,
+    Told,
+    ViewChanged,
+)
 from meshtui.receipts import mission_outcome, outcome_text
 
 if TYPE_CHECKING:
+    from meshtui.core.history import HistoryReader
+    from meshtui.core.lane.signs import SignsReader
     from meshtui.core.mesh.detail import LoopPart
     from meshtui.core.mesh.view import LoopRow, MissionView
     from meshtui.loop_inspector import LoopInspector
@@ -205,26 +215,30 @@ class Bridge:
         *,
         poll_seconds: float = POLL_SECONDS,
     ) -> None:
+        self.run_dir = run_dir
         self._engine = engine
         self._sink = post
+        self._poll_seconds = poll_seconds
         self._closed = False
-        self._reader = engine.reader()
-        self._watcher = Watcher(
-            run_dir,
-            self._reader,
-            on_view=lambda view: self._post(ViewChanged(view)),
-            on_mode=lambda mode, reason: self._post(ModeChanged(mode, reason)),
-            on_problem=lambda text: self._post(Told(text, "error")),
-            poll_seconds=poll_seconds,
-        )
-        self._inspector = Inspector(self._reader.detail, self._post)
+        self._reader: Reader | None = None
+        self._watcher: Watcher | None = None
+        self._ending_watchers: list[Watcher] = []
+        """Those that were told to stop and may still look."""
+        self._inspector = Inspector(self._detail, self._post)
         self._loops: LoopInspector | None = None
+        self._history: HistoryReader | None = None
+        self._history_lock = threading.Lock()
+        self._signs: SignsReader | None = None
+        self._signs_lock = threading.Lock()
         self._missions: dict[str, _Mission] = {}
         self._working: set[threading.Thread] = set()
         self._lock = threading.Lock()
         self._runner: LocalRunner | None = None
         self._runner_thread: threading.Thread | None = None
         self._ending: Ending | None = None
+        self._following: object = None
+        self.on_done: Callable[[], object] = lambda: None
+        """Called from any thread after something was done to the run directory."""
 
     def _post(self, message: Message) -> None:
         if self._closed:
@@ -240,9 +254,54 @@ class Bridge:
         foreseen = isinstance(error, (MeshtuiError, OSError))
         self._post(Told(str(error) if foreseen else f"{type(error).__name__}: {error}", "error"))
 
+    def talk_to(self, post: Callable[[Message], object]) -> None:
+        """Post to somebody else from now on."""
+        self._sink = post
+
     def start(self) -> None:
         """Follow the run directory."""
+        if self._watcher is not None:
+            return
+        self._reader = self._engine.reader()
+        token = object()
+        self._following = token
+
+        def on_view(view: LaneView) -> None:
+            # A watcher that was told to stop may be in the middle of a look.
+            if self._following is token:
+                self._post(ViewChanged(view))
+
+        self._watcher = Watcher(
+            self.run_dir,
+            self._reader,
+            on_view=on_view,
+            on_mode=lambda mode, reason: self._post(ModeChanged(mode, reason)),
+            on_problem=lambda text: self._post(Told(text, "error")),
+            poll_seconds=self._poll_seconds,
+        )
         self._watcher.start()
+
+    def rest(self) -> None:
+        """Follow nothing, while what runs here goes on; returns at once."""
+        self._following = None
+        self._inspector.rest()
+        if self._loops is not None:
+            self._loops.rest()
+        if self._watcher is not None:
+            self._watcher.stop(0.0)
+            # It has its reader to itself until it ends.
+            self._ending_watchers = [one for one in self._ending_watchers if one.alive] + [self._watcher]
+            self._watcher, self._reader = None, None
+
+    def nudge(self) -> None:
+        """Look at the run directory soon: something was done there."""
+        if self._watcher is not None:
+            self._watcher.nudge()
+        self.on_done()
+
+    def _detail(self, key: str) -> Detail | None:
+        reader = self._reader
+        return reader.detail(key) if reader is not None else None
 
     def close(self, timeout: float = 3.0) -> bool:
         """End every thread; whether all ended within ``timeout`` seconds.
@@ -253,7 +312,9 @@ class Bridge:
         self._ending = self._ending or "let go"
         self._request(self._ending)
         until = time.monotonic() + timeout
-        ended = self._watcher.stop(timeout)
+        self.rest()
+        watchers = [one.stop(max(0.0, until - time.monotonic())) for one in self._ending_watchers]
+        ended = all(watchers)
         ended = self._inspector.stop(max(0.1, until - time.monotonic())) and ended
         if self._loops is not None:
             ended = self._loops.stop(max(0.1, until - time.monotonic())) and ended
@@ -284,6 +345,48 @@ class Bridge:
 
             self._loops = LoopInspector(self._post)
         self._loops.ask(mission, row, part)
+
+    def read_history(self) -> None:
+        """Read what came to the journal and post the bars and figures; at most one reader at a time."""
+        if not self._history_lock.acquire(blocking=False):
+            return
+
+        def run() -> None:
+            try:
+                if self._history is None:
+                    from meshtui.core.history import HistoryReader
+
+                    self._history = HistoryReader(self.run_dir.events)
+                self._post(HistoryRead(self._history.read()))
+            except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
+                self._failed(error)
+            finally:
+                self._history_lock.release()
+                with self._lock:
+                    self._working.discard(threading.current_thread())
+
+        self._thread(run, "meshtui-history")
+
+    def read_signs(self, row: Row | None) -> None:
+        """Look for the signs of life of the running phase ``row`` and post them."""
+        if not self._signs_lock.acquire(blocking=False):
+            return
+
+        def run() -> None:
+            try:
+                if self._signs is None:
+                    from meshtui.core.lane.signs import SignsReader
+
+                    self._signs = SignsReader(self.run_dir)
+                self._post(SignsRead(self._signs.read(row) if row is not None else None))
+            except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
+                self._failed(error)
+            finally:
+                self._signs_lock.release()
+                with self._lock:
+                    self._working.discard(threading.current_thread())
+
+        self._thread(run, "meshtui-signs")
 
     # Operations
 
@@ -347,7 +450,7 @@ class Bridge:
             finally:
                 with self._lock:
                     self._working.discard(threading.current_thread())
-                self._watcher.nudge()
+                self.nudge()
 
         self._thread(run, "meshtui-operation")
 
@@ -374,6 +477,17 @@ class Bridge:
     def busy(self) -> bool:
         """Whether anything runs that leaving would end."""
         return self.runner_alive or bool(self.missions_alive)
+
+    @property
+    def following(self) -> bool:
+        """Whether the run directory is looked at."""
+        return self._watcher is not None
+
+    @property
+    def operating(self) -> bool:
+        """Whether an operation is not through yet."""
+        with self._lock:
+            return bool(self._working)
 
     @property
     def _runner_threads(self) -> list[threading.Thread]:
@@ -403,7 +517,7 @@ class Bridge:
         finally:
             self._runner = None
             self._post(RunnerChanged(False))
-            self._watcher.nudge()
+            self.nudge()
 
     def start_mission(self, mission_id: str) -> bool:
         """Run a mission behind the console; whether it was not running here already."""
@@ -435,7 +549,7 @@ class Bridge:
         finally:
             mine.runner = None
             self._post(MissionsRunning(tuple(name for name in self.missions_alive if name != mission_id)))
-            self._watcher.nudge()
+            self.nudge()
 
     def stop_mission(self, mission_id: str) -> None:
         """Ask the mission's runner here to end its calls and to end; returns at once."""
@@ -471,7 +585,7 @@ class Bridge:
 
         def run() -> None:
             try:
-                finished(*self._end_all(how))
+                finished(*self.end(how))
             except Exception as error:  # noqa: BLE001 - shown by who asked
                 finished(False, str(error))
             finally:
@@ -480,7 +594,8 @@ class Bridge:
 
         self._thread(run, "meshtui-ending")
 
-    def _end_all(self, how: Ending) -> tuple[bool, str]:
+    def end(self, how: Ending) -> tuple[bool, str]:
+        """End the runners here and wait for it: whether they ended, and what to say."""
         lane, missions = self.runner_alive, self.missions_alive
         self._ending = how
         self._request(how)

@@ -19,7 +19,9 @@ from meshtui.core.view import Attention, LaneView, Row
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import LoopRow, MissionView
 
-Scope = Literal["lane", "table", "detail", "app"]
+Scope = Literal["lane", "fleet", "inbox", "table", "detail", "text", "app", "replay"]
+Place = Literal["lane", "fleet", "inbox"]
+"""The screen that is looked at."""
 Side = Literal["queue", "loops"]
 """Which of the two lists a key is about, where it means something else in the other."""
 
@@ -34,12 +36,23 @@ class Situation:
     runner_here: bool = False
     """Whether a runner lives in this console."""
     read_only: bool = False
+    replay: bool = False
+    """Whether this is a recording that is played."""
     side: Side = "queue"
     loop: LoopRow | None = None
     mission: MissionView | None = None
     """The mission of the selected loop."""
     missions_here: tuple[str, ...] = ()
     """The missions that run in this console."""
+    reading: frozenset[str] | None = None
+    """While a text has the focus: what can be done with it, by action; ``None`` while it has not."""
+    place: Place = "lane"
+    fleet: bool = False
+    """Whether there is a table of lanes to go back to."""
+    lanes: int = 0
+    """How many lanes that table lists."""
+    needs: int = 0
+    """How many things need somebody, in all lanes."""
     marked: int = 0
     """How many records of the list that is looked at are marked."""
     filtering: bool = False
@@ -87,6 +100,12 @@ def _when_parked(now: Situation) -> str | None:
 
 def _when_missions(now: Situation) -> str | None:
     return None if now.mission is not None else "There is no mission here: n plans one"
+
+
+def _when_anything(now: Situation) -> str | None:
+    if now.view is not None and (now.view.exists or now.view.missions):
+        return None
+    return "There is nothing to show yet: e enqueues a first envelope"
 
 
 def _when_loop_alive(now: Situation) -> str | None:
@@ -140,6 +159,18 @@ def _when_handoff(now: Situation) -> str | None:
 
 def _when_loop(now: Situation) -> str | None:
     return None if now.loop is not None else "Select a loop to verify its proof"
+
+
+def _when_fleet(now: Situation) -> str | None:
+    return None if now.fleet else "This console shows one lane: give it several --run-dir, or their folder"
+
+
+def _when_lanes(now: Situation) -> str | None:
+    return None if now.lanes else "There is no lane to open yet"
+
+
+def _when_needs(now: Situation) -> str | None:
+    return None if now.needs else "Nothing needs you"
 
 
 def _when_row_pending(now: Situation) -> str | None:
@@ -218,8 +249,16 @@ class Command:
     """Why it cannot be done now, ``None`` if it can."""
     side: Side | None = None
     """The list it is about; its key does nothing while the other one is looked at."""
+    also: tuple[Place, ...] = ()
+    """Screens other than a lane's where it is the same."""
     filtered: bool | None = None
     """Whether its key is meant only while a filter is on (``True``) or off (``False``)."""
+
+    def at(self, place: Place) -> bool:
+        """Whether the screen ``place`` has it."""
+        if self.scope == "table":
+            return True
+        return place in self.also or place == (self.scope if self.scope in ("fleet", "inbox") else "lane")
 
     def meant(self, side: Side, *, filtering: bool) -> bool:
         """Whether its key means this now."""
@@ -237,11 +276,14 @@ class Command:
 
     def why_not(self, now: Situation) -> str | None:
         """Why it cannot be done now, ``None`` if it can."""
+        if self.writes and now.replay:
+            return "This is a replay: what is past cannot be changed"
         if self.writes and now.read_only:
             return "This console is read-only"
         return self.refusal(now)
 
 
+EVERYWHERE: tuple[Place, ...] = ("fleet", "inbox")
 COMMANDS: tuple[Command, ...] = (
     Command(
         "enqueue", "e", "enqueue", "Add an envelope to the end of the queue", title="Enqueue an envelope", bar=1, writes=True,
@@ -347,23 +389,35 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command("verify", "v", "verify", "Verify the proof of the selected loop; of the last one, the whole mission's", side="loops",
             group="Missions", title="Verify the proof", bar=6, refusal=_when_loop),
-    Command("timeline", "t", "timeline", "The loops against time, with the critical path", group="Missions",
-            title="Show the timeline", bar=8, refusal=_when_missions),
+    Command("timeline", "t", "timeline", "Phases and loops against time: attempts, stalls, holds, runners, the critical path",
+            group="Seeing", title="Show the timeline", bar=8, refusal=_when_anything),
+    Command("charts", "c", "charts", "Queue, throughput, durations, budget and its forecast, signs of life",
+            group="Seeing", title="Show the charts", bar=9, refusal=_when_anything),
+    Command("graph", "p", "graph", "How the loops of the mission depend on each other", group="Seeing",
+            title="Show the dependency graph", bar=9, refusal=_when_missions),
     Command(
         "prune", "C", "prune", "Remove the calls and working copies of finished work, after naming them",
         group="Console", title="Prune what finished work left behind", writes=True, destructive=True, refusal=_when_run_dir,
     ),
-    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", filtered=False),
+    Command("open_lane", "enter", "open lane", "Open the selected lane with everything that can be done there", scope="fleet",
+            group="Fleet", title="Open the selected lane", bar=1, refusal=_when_lanes),
+    Command("open_need", "enter", "open lane", "Go to the lane of the selected item, and to its record", scope="inbox",
+            group="Needs you", title="Go to the lane of the selected item", bar=1, refusal=_when_needs),
+    Command("next_attention", "N", "next", "Go to the next thing that needs you", group="Needs you", also=EVERYWHERE,
+            title="Go to the next thing that needs you", filtered=False),
+    Command("inbox", "I", "inbox", "Everything that needs you, in every lane, with evidence and the ways out", group="Needs you",
+            title="Open the inbox", bar=9, refusal=_when_needs, also=("fleet",)),
     *(
-        Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you")
+        Command(f"exit({number})", str(number), str(number), f"Take exit {number} of the selected item", group="Needs you",
+                also=EVERYWHERE)
         for number in range(1, 10)
     ),
     Command("filter", "slash", "filter", "Show only rows that match what you type: words, status:failed, age>10m, -not",
-            group="List", title="Filter the list", bar=10),
+            group="List", title="Filter the list", bar=10, also=EVERYWHERE),
     Command("match(1)", "n", "next match", "The next row that the filter means, in this list or the next", group="List",
-            refusal=_when_filtering, filtered=True, bar=9),
+            refusal=_when_filtering, filtered=True, bar=9, also=EVERYWHERE),
     Command("match(-1)", "N", "match before", "The row before that the filter means", group="List",
-            refusal=_when_filtering, filtered=True),
+            refusal=_when_filtering, filtered=True, also=EVERYWHERE),
     Command("sort", "S", "sort", "Sort by the next column; again turns it round, at last the list's own order", scope="table",
             group="List", title="Sort by the next column"),
     Command("down", "j,down", "down", "Next row", scope="table", group="List"),
@@ -375,23 +429,118 @@ COMMANDS: tuple[Command, ...] = (
     Command("section(1)", "l,right,right_square_bracket", "next list", "The next list: pending, active, done …", group="List",
             side="queue"),
     Command("section(-1)", "h,left,left_square_bracket", "previous list", "The list before", group="List", side="queue"),
-    Command("turn(1)", "tab", "next panel", "From loops to queue to details to what needs you", group="List"),
-    Command("turn(-1)", "shift+tab", "panel before", "The same way back", group="List"),
+    Command("turn(1)", "tab", "next panel", "From loops to queue to details to what needs you", group="List", also=("fleet",)),
+    Command("turn(-1)", "shift+tab", "panel before", "The same way back", group="List", also=("fleet",)),
     Command("detail(1)", "d", "details", "The next part of the details: envelope, output …, or state, diff, gates …",
             group="Details", title="Show the next part of the details"),
     Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
-    Command("back", "escape", "back", "Back to the list, or drop the filter", group="Console"),
-    Command("help", "question_mark", "help", "Every key and what it does", group="Console", title="Help: every key", bar=11),
-    Command("palette", "colon", "palette", "Find any action by its name", group="Console", bar=13),
-    Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=12),
+    # A text that has the focus: a key means this only where the text has such a thing.
+    Command("zoom", "z", "full screen", "The details on the whole screen, and back; enter does it too", group="Reading",
+            title="Show the details on the whole screen", bar=2),
+    Command("outside", "o", "open file", "Open what is shown: a work file in $VISUAL or $EDITOR, all else in $PAGER, to look at",
+            group="Reading", title="Open the shown file in an editor or pager", bar=6),
+    Command("json", "J", "as JSON", "The file behind what is shown as JSON that folds, and back", group="Reading",
+            title="Show the file behind the details as JSON", bar=9),
+    Command("find", "slash", "search", "Search in the text while you type; n and N go on", scope="text", group="Reading", bar=1),
+    Command("next_match(1)", "n", "next match", "The next match", scope="text", group="Reading", bar=0),
+    Command("next_match(-1)", "N", "match before", "The match before", scope="text", group="Reading"),
+    Command("fold", "enter,space", "fold", "Fold or unfold what is pointed at, or open the log it names", scope="text", group="Reading", bar=0),
+    Command("fold_all", "minus", "fold all", "Fold everything, or unfold it", scope="text", group="Reading", bar=3),
+    Command("jump(1)", "right_square_bracket", "next change", "The next hunk of a diff", scope="text", group="Reading", bar=3),
+    Command("jump(-1)", "left_square_bracket", "change before", "The hunk before", scope="text", group="Reading"),
+    Command("jump_file(1)", "right_curly_bracket", "next file", "The next file of a diff", scope="text", group="Reading", bar=4),
+    Command("jump_file(-1)", "left_curly_bracket", "file before", "The file before", scope="text", group="Reading"),
+    Command("follow", "f", "follow", "Stay at the end as the text grows; scrolling up ends it, end goes on", scope="text",
+            group="Reading", bar=3),
+    Command("wrap", "W", "wrap", "Wrap long lines, or not: left and right scroll then", scope="text", group="Reading", bar=7),
+    Command("mark_lines", "V", "mark lines", "Mark lines with the arrows; V or esc ends it", scope="text", group="Reading", bar=8),
+    Command("extend(1)", "shift+down", "mark down", "Mark one line more", scope="text", group="Reading"),
+    Command("extend(-1)", "shift+up", "mark up", "Mark one line more above", scope="text", group="Reading"),
+    Command("copy_text", "c", "copy", "Copy what is marked or chosen with the mouse, else the value pointed at, else the text",
+            scope="text", group="Reading", bar=5),
+    Command("fleet", "F", "fleet", "Back to the table of all lanes", group="Fleet", title="Back to the fleet", bar=10,
+            refusal=_when_fleet, also=("inbox",)),
+    Command("back", "escape", "back", "Back to the list, drop the filter, or return to the fleet", group="Console", also=EVERYWHERE),
+    Command("help", "question_mark", "help", "Every key and what it does", group="Console", title="Help: every key", bar=11,
+            also=EVERYWHERE),
+    Command("palette", "colon", "palette", "Find any action by its name", group="Console", bar=13, also=EVERYWHERE),
+    Command("quit", "q", "quit", "Leave; asks first when a runner lives in this console", group="Console", title="Quit", bar=12,
+            also=EVERYWHERE),
 )  # fmt: skip
+
+REPLAY: tuple[Command, ...] = (
+    Command(
+        "play",
+        "space",
+        "play/pause",
+        "Play the recording, or pause it",
+        scope="replay",
+        group="Replay",
+        bar=-6,
+    ),
+    Command(
+        "replay_step(1)",
+        "full_stop",
+        "step",
+        "The next event, paused",
+        scope="replay",
+        group="Replay",
+        bar=-5,
+    ),
+    Command("replay_step(-1)", "comma", "back", "The event before", scope="replay", group="Replay", bar=7),
+    Command(
+        "replay_speed(1)",
+        "greater_than_sign",
+        "faster",
+        "Play faster",
+        scope="replay",
+        group="Replay",
+        bar=-3,
+    ),
+    Command(
+        "replay_speed(-1)", "less_than_sign", "slower", "Play slower", scope="replay", group="Replay", bar=10
+    ),
+    Command(
+        "replay_scrub(1)",
+        "right",
+        "forward",
+        "A fiftieth of the recording forward",
+        scope="replay",
+        group="Replay",
+        bar=6,
+    ),
+    Command(
+        "replay_scrub(-1)",
+        "left",
+        "rewind",
+        "A fiftieth of the recording back",
+        scope="replay",
+        group="Replay",
+        bar=7,
+    ),
+    Command(
+        "replay_home",
+        "home",
+        "start",
+        "To the start of the recording",
+        scope="replay",
+        group="Replay",
+        bar=14,
+    ),
+    Command("replay_end", "end", "end", "To its end", scope="replay", group="Replay", bar=14),
+)
+"""Only where a recording is played."""
 
 BY_ACTION: dict[str, Command] = {command.action: command for command in COMMANDS}
 
 
 def bindings(scope: Scope) -> list[Binding]:
     """The key bindings of one part of the console."""
-    return [command.binding for command in COMMANDS if command.scope == scope]
+    return [
+        command.binding
+        for command in COMMANDS
+        if command.scope == scope or (scope in EVERYWHERE and scope in command.also)
+    ]
 
 
 SURE, PLACE = 2000, 1000
@@ -406,7 +555,9 @@ class LaneCommands(Provider):
         if not isinstance(situation, Situation):
             return
         for command in COMMANDS:
-            if command.title is not None and command.why_not(situation) is None:
+            if command.title is None or not command.at(situation.place):
+                continue
+            if command.why_not(situation) is None:
                 # A key is about the list that is looked at; a name says what it is about.
                 owner = getattr(self.screen, "listing", None) if command.scope == "table" else self.screen
                 if owner is not None:

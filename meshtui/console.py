@@ -14,6 +14,7 @@ from meshtui.core.errors import InvalidInput
 if TYPE_CHECKING:
     from meshtui.settings import Settings
 
+SWITCH_SECONDS = 0.001
 WEB_DRIVER = "textual.drivers.web_driver:WebDriver"
 """What draws into a page instead of a terminal; ``meshtui serve`` names it in the environment."""
 
@@ -32,6 +33,13 @@ def require_terminal(run_dir: Path) -> None:
         raise InvalidInput(f"the terminal (TERM={os.environ.get('TERM', '')}) cannot place text; {instead}")
 
 
+def _prepare(run_dir: Path) -> None:
+    """What every console needs before Textual is imported."""
+    require_terminal(run_dir)
+    # Threads that read must not keep a key waiting: Python lets one of them have the turn for 5 ms else.
+    sys.setswitchinterval(SWITCH_SECONDS)
+
+
 def run_console(
     run_dir: Path,
     *,
@@ -48,8 +56,7 @@ def run_console(
     ``runner_options`` and ``detach_arguments`` say how a runner started from the console works; see
     :class:`meshtui.bridge.LaneEngine`. Without ``settings`` the operator's file is read. Raises :class:`InvalidInput` where there is no terminal.
     """
-    require_terminal(run_dir)
-
+    _prepare(run_dir)
     from meshtui.app import MeshtuiApp
     from meshtui.bridge import LaneEngine
     from meshtui.core.run_dir import RunDir
@@ -68,5 +75,56 @@ def run_console(
         settings=settings,
         settings_problems=settings_problems,
     )
+    code = app.run()
+    return app.return_code or code or 0
+
+
+def run_fleet(
+    places: Sequence[Path],
+    *,
+    read_only: bool = False,
+    settings: Settings | None = None,
+    settings_problems: Sequence[str] = (),
+) -> int:
+    """Show the run directories among and in ``places`` until the operator leaves; the exit code."""
+    _prepare(places[0])
+    from meshtui.app import MeshtuiApp
+    from meshtui.core.run_dir import RunDir
+    from meshtui.fleet import RunDirFleet
+    from meshtui.settings import load_settings
+
+    if settings is None:
+        settings, settings_problems = load_settings()
+    app = MeshtuiApp(
+        RunDir(places[0]),
+        fleet=RunDirFleet(places),
+        read_only=read_only,
+        settings=settings,
+        settings_problems=settings_problems,
+    )
+    code = app.run()
+    return app.return_code or code or 0
+
+
+def run_replay(
+    path: Path, at: str | None, *, settings: Settings | None = None, settings_problems: Sequence[str] = ()
+) -> int:
+    """Play the journal that ``path`` names until the operator leaves; the exit code.
+
+    ``at`` is where the play head stands first; without it the recording plays from its beginning. Without
+    ``settings`` the operator's file is read. Raises :class:`NotFound` or :class:`InvalidInput` for what
+    cannot be played.
+    """
+    from meshtui.replay import open_player
+    from meshtui.replay_app import ReplayApp
+    from meshtui.settings import load_settings
+
+    if settings is None:
+        settings, settings_problems = load_settings()
+    player = open_player(path, at)
+    if at is None:
+        player.home()
+        player.playing = True
+    app = ReplayApp(player, settings=settings, settings_problems=settings_problems)
     code = app.run()
     return app.return_code or code or 0

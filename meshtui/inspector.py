@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Generic, Protocol, TypeVar
 
 from textual.message import Message
 
-from meshtui.core.calls import open_output
 from meshtui.core.view import CallView, Detail
 from meshtui.messages import DetailRead, OutputRead
-from meshtui.text import clean_output
 
-TAIL_BYTES = 64 * 1024
-TAIL_LINES = 1000
 LOOK_SECONDS = 0.15
 """How often a growing file is looked at while it is shown."""
 AGAIN = 12
@@ -125,23 +119,26 @@ class Inspector(Newest[tuple[str, bool]]):
         return detail
 
     def _follow(self, key: str, detail: Detail | None, version: int) -> None:
+        """Tell which streams are written, and whether the call lives; what they hold is read where it is shown."""
         call = detail.call if detail is not None else None
         if call is None:
-            self._post(OutputRead(key, (), fresh=True, live=False))
+            self._post(OutputRead(key, None, live=False))
             return
+        told: tuple[object, bool] | None = None
         seen: Signature | None = None
-        live_before: bool | None = None
         quiet = 0
         while True:
             live = call.state in ("starting", "running")
             signature = call_signature(call)
-            if signature != seen or live != live_before:
-                seen, live_before, quiet = signature, live, 0
-                self._post(OutputRead(key, output_lines(call), fresh=True, live=live))
-            quiet += 1
+            now = (streams_of(call), live)
+            if now != told:
+                told = now
+                self._post(OutputRead(key, call, live=live))
+            quiet = 0 if signature != seen else quiet + 1
+            seen = signature
             if not live or self._interrupted(version):
                 return
-            if quiet % AGAIN == 0:
+            if quiet and quiet % AGAIN == 0:
                 again = self._detail(key)
                 if again is None or again.call is None:
                     return
@@ -161,36 +158,10 @@ def call_signature(call: CallView) -> Signature:
     return tuple(found)
 
 
-def _tail(path: Path) -> list[str]:
-    """The end of ``path``, cleaned; whole lines where there is a line's end."""
-    try:
-        file = open_output(path)
-        if file is None:
-            return []
-        with file:
-            start = max(0, os.fstat(file.fileno()).st_size - TAIL_BYTES)
-            data = os.pread(file.fileno(), TAIL_BYTES, start)
-    except OSError:
-        return []
-    if start:
-        head, found, rest = data.partition(b"\n")
-        data = rest if found and len(head) < TAIL_BYTES // 2 else data
-    lines = clean_output(data.decode("utf-8", "replace"))
-    if lines and not lines[-1]:
-        lines.pop()
-    lines = lines[-TAIL_LINES:]
-    return [f"… {start:,} bytes before", *lines] if start else lines
-
-
-def output_lines(call: CallView) -> tuple[tuple[str, str], ...]:
-    """The end of what ``call`` wrote, the stream that was written last at the end."""
-    out, err = _tail(call.stdout), _tail(call.stderr)
-    if not err:
-        return tuple((line, "text") for line in out)
-    stdout = tuple((line, "text") for line in out)
-    stderr = (("── stderr", "muted"), *((line, "warn") for line in err))
-    if not out:
-        return stderr
-    stdout = (("── stdout", "muted"), *stdout)
-    signature = call_signature(call)
-    return (*stdout, *stderr) if signature[1][1] > signature[0][1] else (*stderr, *stdout)
+def streams_of(call: CallView) -> tuple[str, ...]:
+    """The streams that ``call`` has written to, by name."""
+    return tuple(
+        name
+        for name, (size, _when) in zip(("stdout", "stderr"), call_signature(call), strict=True)
+        if size > 0
+    )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from textual.message import Message
 
-from meshtui.core.mesh.detail import Log, LoopDetail, LoopPart, read_part, signature
+from meshtui.core.mesh.detail import Diff, Log, LoopDetail, LoopPart, read_part, signature
 from meshtui.core.mesh.view import LoopRow, MissionView
-from meshtui.inspector import Newest, call_signature, output_lines
+from meshtui.inspector import Newest, streams_of
 from meshtui.messages import LoopRead
 
 
@@ -59,27 +59,23 @@ class LoopInspector(Newest[Question]):
                 return
 
     def _follow(self, row: LoopRow, log: Log, version: int, mission: MissionView, seen: object) -> bool:
-        """Tell of output as it comes; ``True`` once something else is asked for."""
-        known = [call_signature(call) for _slot, call in log.calls]
+        """Tell when a worker begins to write, to another file; ``True`` once something else is asked for."""
+        known = [streams_of(call) for _slot, call in log.calls]
         while True:
             if self._interrupted(version):
                 return True
             if signature(mission, row) != seen:
                 return False
-            now = [call_signature(call) for _slot, call in log.calls]
+            now = [streams_of(call) for _slot, call in log.calls]
             if now != known:
                 known = now
                 self._tell(row, "log", log)
 
     def _tell(self, row: LoopRow, part: LoopPart, value: LoopDetail) -> None:
-        output, live = worker_output(value) if isinstance(value, Log) else ((), False)
-        self._post(LoopRead(row.key, part, value, output=output, live=live))
+        if isinstance(value, Diff):
+            # What colours the first files is loaded here, and not while somebody waits for the page.
+            from meshtui.widgets.syntax import lexer_of
 
-
-def worker_output(log: Log) -> tuple[tuple[tuple[str, str], ...], bool]:
-    """What the workers at work print, one after the other, and whether any still lives."""
-    lines: list[tuple[str, str]] = []
-    for slot, call in log.calls:
-        lines.append((f"── {slot}", "muted"))
-        lines += output_lines(call) or (("   nothing written yet", "muted"),)
-    return tuple(lines), any(call.state in ("starting", "running") for _slot, call in log.calls)
+            for file in value.files[:3]:
+                lexer_of(file.path)
+        self._post(LoopRead(row.key, part, value))

@@ -6,11 +6,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from textual.message import Message
 
-from meshtui.core.view import Detail, LaneView
+from meshtui.core.view import CallView, Detail, LaneView
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from meshtui.core.fleet import FleetView
+    from meshtui.core.history import History
+    from meshtui.core.lane.signs import Signs
     from meshtui.core.mesh.detail import LoopDetail
     from meshtui.core.mesh.verify import Check
     from meshtui.core.models.mesh import Plan
@@ -28,6 +31,17 @@ class ViewChanged(Message):
 
     def can_replace(self, message: Message) -> bool:
         return isinstance(message, ViewChanged)
+
+
+class FleetChanged(Message):
+    """Something changed in one of several run directories; a newer view replaces one not yet drawn."""
+
+    def __init__(self, view: FleetView) -> None:
+        super().__init__()
+        self.view = view
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, FleetChanged)
 
 
 class ModeChanged(Message):
@@ -88,14 +102,13 @@ class DetailRead(Message):
 
 
 class OutputRead(Message):
-    """More of a call's output; ``fresh`` starts over."""
+    """How the call behind a record stands, whenever it begins to write, to another file, or ends."""
 
-    def __init__(self, key: str, lines: tuple[tuple[str, str], ...], *, fresh: bool, live: bool) -> None:
+    def __init__(self, key: str, call: CallView | None, *, live: bool) -> None:
         super().__init__()
         self.key = key
-        self.lines = lines
-        """``(text, look)``, cleaned."""
-        self.fresh = fresh
+        self.call = call
+        """Where its output is; ``None`` if there is none."""
         self.live = live
 
 
@@ -108,17 +121,12 @@ class LoopRead(Message):
         part: str,
         value: LoopDetail | None,
         *,
-        output: tuple[tuple[str, str], ...] = (),
-        live: bool = False,
         problem: str | None = None,
     ) -> None:
         super().__init__()
         self.key = key
         self.part = part
         self.value = value
-        self.output = output
-        """Of the log: what the workers print, ``(text, look)``, cleaned."""
-        self.live = live
         self.problem = problem
 
 
@@ -144,9 +152,19 @@ class Planned(Message):
 class WouldLose(Message):
     """What an operation would remove was found out; it waits for a yes."""
 
-    def __init__(self, question: str, loss: str | None, yes: str, then: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        question: str,
+        loss: str | None,
+        yes: str,
+        then: Callable[[], None],
+        *,
+        command: str | None = None,
+    ) -> None:
         super().__init__()
         self.question = question
+        self.command = command
+        """The command line that does the same."""
         self.loss = loss
         """What is lost, in words; ``None``: there is nothing to remove, and the question says so."""
         self.yes = yes
@@ -160,3 +178,25 @@ class MissionsRunning(Message):
     def __init__(self, ids: tuple[str, ...]) -> None:
         super().__init__()
         self.ids = ids
+
+
+class HistoryRead(Message):
+    """The bars and figures of the journal were read."""
+
+    def __init__(self, history: History) -> None:
+        super().__init__()
+        self.history = history
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, HistoryRead)
+
+
+class SignsRead(Message):
+    """The signs of life of the running phase were looked for; ``None`` where nothing runs."""
+
+    def __init__(self, signs: Signs | None) -> None:
+        super().__init__()
+        self.signs = signs
+
+    def can_replace(self, message: Message) -> bool:
+        return isinstance(message, SignsRead)

@@ -104,6 +104,8 @@ class MeshMissions:
     def forget(self, mission_id: str) -> None:
         """Delete a plan that never ran; raises :class:`InvalidInput` where something stands beside it."""
         from meshtui.core import storage
+        from meshtui.core.clock import SystemClock
+        from meshtui.core.journal import Journal
 
         paths = self._paths(mission_id)
         others = sorted(entry.name for entry in paths.root.iterdir() if entry != paths.plan)
@@ -112,6 +114,7 @@ class MeshMissions:
         storage.remove_file(paths.plan)
         storage.remove_dir(paths.root)
         storage.remove_dir(paths.root.parent)
+        Journal(self._run_dir, self._clock or SystemClock()).append("mission_forgotten", mission_id)
 
     def kill(self, mission: MissionView, target: str) -> KillResult:
         """End a loop, or ``all``."""

@@ -14,6 +14,8 @@ from meshtui.text import moment
 
 Said = tuple[str, Literal["information", "warning", "error"]]
 
+WITH = " · $ "
+"""Between what happened and the command line that does the same."""
 _NAMED = 4
 MOST_NAMED = 8
 

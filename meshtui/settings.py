@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -17,9 +16,9 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from meshtui.core import storage
-from meshtui.core.config import plain
 from meshtui.core.errors import StorageError
 from meshtui.core.models.envelope import show
+from meshtui.core.strict_json import plain
 
 Glyphs = Literal["unicode", "ascii"]
 Contrast = Literal["normal", "high"]
@@ -241,6 +240,8 @@ class _Reading:
 
     def _parse(self, text: str) -> dict[str, Any]:
         """``text`` as TOML, without the lines that are none; nothing where that does not help."""
+        import tomllib
+
         lines = text.split("\n")
         for _ in range(MOST_MENDED):
             try:
@@ -312,6 +313,8 @@ def line_of(text: str, path: tuple[str, ...]) -> int | None:
 
 def _path(key: str) -> tuple[str, ...]:
     """The parts of a TOML key or heading; none for what only looks like one."""
+    import tomllib
+
     try:
         data: Any = tomllib.loads(key)
     except ValueError:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from meshtui.core.view import Attention, LaneView, Row
 
 if TYPE_CHECKING:
+    from meshtui.core.fleet import LaneSummary
     from meshtui.core.mesh.view import LoopRow, MissionView
 
 
@@ -95,6 +96,36 @@ HANDOFF_MARKS: dict[str, Mark] = {
 }
 
 
+BAR_MARKS: dict[str, Mark] = {
+    "": Mark("●", "running", "run"),
+    "done": Mark("✔", "done", "ok"),
+    "failed": Mark("✖", "failed", "bad"),
+    "blocked": Mark("✖", "blocked", "bad"),
+    "bad": Mark("✖", "ended badly", "bad"),
+    "stalled": Mark("◆", "stalled", "warn"),
+    "parked": Mark("◆", "parked", "warn"),
+    "aborted": Mark("↩", "put back", "idle"),
+    "recovered": Mark("↩", "recovered", "idle"),
+    "limit": Mark("◷", "limit", "warn"),
+    "lost": Mark("✖", "lost", "bad"),
+    "gone": Mark("✖", "gone", "bad"),
+    "stopped": Mark("■", "stopped", "idle"),
+    "waiting": Mark("■", "ended", "idle"),
+    "handoff": Mark("⇥", "handoff", "warn"),
+    "handed over": Mark("⇥", "handed over", "idle"),
+}
+
+
+def bar_mark(outcome: str) -> Mark:
+    """How a bar of the timeline ended."""
+    return BAR_MARKS.get(outcome, Mark("■", outcome, "idle"))
+
+
+def phase_word(phase: str) -> str:
+    """A loop's phase in a word."""
+    return PHASE_WORDS.get(phase, phase)
+
+
 def lane_mark(view: LaneView | None) -> Mark:
     """The lane's state."""
     if view is None:
@@ -104,6 +135,21 @@ def lane_mark(view: LaneView | None) -> Mark:
             return _most_urgent(view.missions)
         return Mark("○", "no lane yet", "idle")
     return LANE_STATES.get(view.state, Mark("?", view.state, "warn"))
+
+
+def summary_mark(lane: LaneSummary) -> Mark:
+    """The state of one lane of a fleet."""
+    if lane.problem is not None:
+        return Mark("✖", "broken", "bad")
+    if not lane.loaded:
+        return Mark("○", "reading", "idle")
+    if not lane.exists:
+        return _most_urgent(lane.missions) if lane.missions else Mark("○", "empty", "idle")
+    mark = LANE_STATES.get(lane.state, Mark("?", lane.state, "warn"))
+    if mark.look == "idle" and any(mission.runner.alive for mission in lane.missions):
+        # Its queue waits, and a mission of it works.
+        return MISSION_MARKS["running"]
+    return mark
 
 
 def _most_urgent(missions: tuple[MissionView, ...]) -> Mark:

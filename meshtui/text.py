@@ -28,6 +28,10 @@ _ESCAPES = re.compile(
 )
 
 
+_TO_START = re.compile(r"\x1b\[1?G")
+"""The cursor goes to the line's beginning, as a carriage return does."""
+
+
 def _visible(match: re.Match[str]) -> str:
     code = ord(match[0])
     if code in (0x200D, 0xFE0E, 0xFE0F):
@@ -57,6 +61,8 @@ def clean_lines(text: object) -> list[str]:
 def clean_output(text: str) -> list[str]:
     """A program's output line by line: colour sequences dropped, of an overwritten line its last state."""
     lines = []
+    if "\x1b[" in text:
+        text = _TO_START.sub("\r", text)
     for line in _ESCAPES.sub("", text).split("\n"):
         shown = line.rstrip("\r")
         shown = shown.rpartition("\r")[2]
@@ -166,3 +172,8 @@ def moment(ms: int) -> str:
 def number(value: int) -> str:
     """``10,000``."""
     return f"{value:,}"
+
+
+def money(dollars: float) -> str:
+    """``$3.21``, ``$1,234``."""
+    return f"${dollars:,.2f}" if dollars < 1000 else f"${dollars:,.0f}"

@@ -55,6 +55,12 @@ a {{ color: #7aa2f7; }}
 document.getElementById("terminal").dataset.sessionWebsocketUrl = location.origin.replace(/^http/, "ws") + "/ws";
 </script>
 <script src="/static/js/textual.js"></script>
+<script>
+new MutationObserver((_changes, watching) => {{
+  const field = document.querySelector(".xterm-helper-textarea");
+  if (field && document.body.classList.contains("-first-byte")) {{ watching.disconnect(); field.focus(); }}
+}}).observe(document.body, {{ attributes: true, childList: true, subtree: true }});
+</script>
 </body>
 </html>
 """
@@ -171,9 +177,8 @@ class ConsoleServer(Server):
     async def _guard(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         token = request.query.get("token")
         if token is not None and request.path == "/" and self.door.knows(token):
-            response: web.StreamResponse = web.HTTPSeeOther("/")
+            response = web.Response(status=303, headers={**HEADERS, "Location": "/"})
             self.door.let_in(response)
-            response.headers.update(HEADERS)
             return response
         why = self.door.refusal(request)
         if why is not None:

@@ -7,22 +7,28 @@ files come out every time, on every machine.
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from meshtui.core.lane.lane import Lane
 from meshtui.core.lane.reader import LaneReader
 from meshtui.core.lane.service import open_runner
+from meshtui.core.mesh.detail import read_part
+from meshtui.core.overview import RunDirReader
 from meshtui.core.view import Detail, LaneView
 from meshtui.demo.build import Demo, open_demo
 from meshtui.demo.envelopes import SOAK, SOAK_DEADLINE_SECONDS
-from meshtui.headless import render_svg
+from meshtui.headless import render_fleet_svg, render_svg
+from screenshots.fleet import build_lanes
 
 HERE = Path(__file__).parent
 BEGIN_MS = 1_796_115_600_000
@@ -53,6 +59,10 @@ STAND_INS = {
     "last_change_at": "2026-12-01T09:00:09.200Z",
 }
 """What a stall is told by depends on the machine's speed, to the byte and the millisecond."""
+
+
+TIMED = ("mission.svg", "diff.svg", "proof.svg")
+"""Pictures of a mission: how long its loops took is this machine's, and differs from time to time."""
 
 
 class StagedClock:
@@ -115,30 +125,36 @@ class Moment:
         return found
 
     def _neutral(self, value: Any) -> Any:
-        """``value`` with the paths, process numbers and random names of every run of this script alike."""
-        if isinstance(value, str):
-            text = value.replace(str(self._demo.root), SHOWN_ROOT)
-            text = re.sub(r", silent for [^,·]*", "", text)
-            return re.sub(r"(-run-|\bm-)[0-9a-f]{8}\b", r"\g<1>00000000", text)
-        if isinstance(value, dict):
-            return {key: STAND_INS.get(key, self._neutral(item)) for key, item in value.items()}
-        if isinstance(value, tuple | list):
-            return type(value)(self._neutral(item) for item in value)
-        if dataclasses.is_dataclass(value) and not isinstance(value, type):
-            changed = {
-                field.name: self._field(field.name, getattr(value, field.name))
-                for field in dataclasses.fields(value)
-            }
-            return dataclasses.replace(value, **changed)
-        return value
+        return neutral(self._demo, value)
 
-    def _field(self, name: str, value: Any) -> Any:
-        if name == "pid":
-            return None if value is None else SHOWN_PID
-        if name == "run_dir":
-            return Path(self._neutral(str(value)))
-        # A record's name is how it is found again.
-        return value if name == "key" else self._neutral(value)
+
+def neutral(demo: Demo, value: Any) -> Any:
+    """``value`` with the paths, process numbers and random names of every run of this script alike."""
+    if isinstance(value, str):
+        text = value.replace(str(demo.root), SHOWN_ROOT).replace(sys.executable, "python")
+        text = re.sub(r", silent for [^,·]*", "", text)
+        return re.sub(r"(-run-|\bm-)[0-9a-f]{8}\b", r"\g<1>00000000", text)
+    if isinstance(value, dict):
+        return {key: STAND_INS.get(key, neutral(demo, item)) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return type(value)(neutral(demo, item) for item in value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        changed = {
+            field.name: _field(demo, field.name, getattr(value, field.name))
+            for field in dataclasses.fields(value)
+            if field.init
+        }
+        return dataclasses.replace(value, **changed)
+    return value
+
+
+def _field(demo: Demo, name: str, value: Any) -> Any:
+    if name == "pid":
+        return None if value is None else SHOWN_PID
+    if name == "run_dir":
+        return Path(neutral(demo, str(value)))
+    # A record's name is how it is found again.
+    return value if name == "key" else neutral(demo, value)
 
 
 def build(root: Path, clock: StagedClock) -> Demo:
@@ -196,6 +212,7 @@ def draw_all(root: Path) -> dict[str, str]:
     pictures["parked.svg"] = parked.draw(size=WIDE, select=SOAK)
     pictures["enqueue.svg"] = parked.draw(size=WIDE, screen="enqueue")
     pictures["narrow.svg"] = parked.draw(size=(60, 18))
+    pictures |= draw_fleet(demo, clock)
     Lane(demo.run_dir, clock=clock, by="demo").answer(SOAK, "retry", deadline_seconds=30)
     soak_seconds = SOAK_SECONDS
     work(demo, clock, stage)
@@ -203,7 +220,47 @@ def draw_all(root: Path) -> dict[str, str]:
     finished = Moment(demo, clock)
     pictures["handoff.svg"] = finished.draw(size=WIDE, select="leap-year-repair", screen="handoff")
     pictures["output.svg"] = finished.draw(size=WIDE, select="tidy", screen="output")
+    return pictures | draw_mission(demo)
+
+
+def draw_fleet(demo: Demo, clock: StagedClock) -> dict[str, str]:
+    """The demo's lane, which waits for an answer, beside others."""
+    others = demo.root / "lanes"
+    build_lanes(others, clock)
+    question = demo.run_dir.lane.question(SOAK)
+    told = question.read_text(encoding="utf-8")
+    value = json.loads(told)
+    value["evidence"] |= {key: STAND_INS[key] for key in STAND_INS if key in value["evidence"]}
+    question.write_text(json.dumps(value), encoding="utf-8")
+    places = [demo.run_dir.root, *sorted(path for path in others.iterdir() if path.is_dir())]
+    clock.advance(30)
+    pictures = {
+        f"{screen}.svg": render_fleet_svg(places, size=WIDE, now_ms=clock.now_ms(), screen=screen)
+        for screen in ("fleet", "inbox")
+    }
+    question.write_text(told, encoding="utf-8")
     return pictures
+
+
+def draw_mission(demo: Demo) -> dict[str, str]:
+    """The demo's mission when it is done."""
+    now_ms = round(time.time() * 1000)
+    missions = RunDirReader(demo.run_dir).refresh().missions
+    loops = {loop.loop_id: loop.key for mission in missions for loop in mission.loops}
+    shown = {
+        "mission.svg": ("loops", "loop-months"),
+        "diff.svg": ("diff", "loop-docs"),
+        "proof.svg": ("proof", "loop-months"),
+    }
+
+    def read(*arguments: Any) -> Any:
+        return neutral(demo, read_part(*arguments))
+
+    with patch("meshtui.core.mesh.detail.read_part", read):
+        return {
+            name: render_svg(demo.run_dir.root, size=WIDE, now_ms=now_ms, screen=screen, select=loops[loop])
+            for name, (screen, loop) in shown.items()
+        }
 
 
 def main() -> None:

@@ -89,3 +89,13 @@ def test_a_second_copy_of_the_engine_is_refused(name: str) -> None:
     done = python("-c", f"import {name}")
     assert done.returncode == 1
     assert done.stderr.strip().endswith("ImportError: import meshtui.core, not core")
+
+
+def test_the_first_frame_does_not_wait_for_what_it_does_not_need() -> None:
+    loaded = loaded_after("import meshtui.app")
+    assert not loaded & {
+        "pydantic",
+        "meshtui.core.config",
+        "meshtui.core.lane.runner",
+        "meshtui.screens.fleet",
+    }

@@ -78,6 +78,7 @@ def _parked(row: Row, paths: LanePaths, root: Path) -> Attention:
             Exit("drop", way_out("answer", row.envelope_id, root, "--drop"), "drop"),
         ),
         key=row.key,
+        envelope_id=row.envelope_id,
     )
 
 
@@ -92,6 +93,7 @@ def _held(view: LaneView, held: Held) -> Attention:
         since=held.since,
         exits=(Exit("withdraw", way_out("withdraw", held.envelope_id, view.run_dir), "withdraw"),),
         key=row.key if row is not None else None,
+        envelope_id=held.envelope_id,
     )
 
 
@@ -161,6 +163,7 @@ def _ended_badly(row: Row, root: Path) -> Attention:
         since=row.finished_at,
         exits=tuple(exits),
         key=row.key,
+        envelope_id=row.envelope_id,
     )
 
 

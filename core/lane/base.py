@@ -14,6 +14,7 @@ from meshtui.core.errors import Held, InvalidInput, NotFound, StorageError
 from meshtui.core.journal import Journal
 from meshtui.core.lane import control
 from meshtui.core.lane.create import lane_id_of, recorded_id
+from meshtui.core.lane.facts import facts_of
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Holder, Lease, holder
 from meshtui.core.lane.queue import Placed, Queue
@@ -55,11 +56,13 @@ class LaneBase:
 
     # -- how ----------------------------------------------------------------------------------------
 
-    def _need_lane(self) -> None:
+    def _need_lane(self, *, looking: bool = False) -> None:
+        """Raise where there is no lane; for who is not only ``looking`` its folders are made."""
         if not self._paths.root.is_dir():
             make = f"meshtui enqueue --run-dir {quote(str(self._run_dir.root))} --prompt …"
             raise NotFound(f"no lane in {self._run_dir.root}; make one with: {make}")
-        self._queue.make_folders()
+        if not looking:
+            self._queue.make_folders()
 
     def _files(self) -> LaneFiles:
         return LaneFiles.open(self._run_dir, self.lane_id, self._clock)
@@ -71,15 +74,6 @@ class LaneBase:
             raise Held(
                 f"the lane is worked by another tool ({who}), which does not know {what!r}; "
                 "enqueue, interrupt, withdraw, restore and stop --drain work"
-            )
-
-    def _refuse_waiting_stop(self, waits: bool) -> None:
-        if waits:
-            stop = list_records(self._paths.pending)[-1:]
-            record = load_record(self._paths.pending / stop[0]) if stop else None
-            name = record.envelope_id if record else "stop"
-            raise InvalidInput(
-                f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}"
             )
 
     def _ask(self, request: str, subject: str | None, **fields: Any) -> dict[str, Any] | None:
@@ -137,6 +131,7 @@ class LaneBase:
                 records.append(load_record(self._paths.active / name))
             except InvalidInput as error:
                 files.queue.quarantine("active", name, str(error))
+                files.note("record_quarantined", name, reason=str(error), folder="active")
         return records
 
     def _ended_by_itself(self, record: Record) -> bool:
@@ -163,9 +158,16 @@ class LaneBase:
         call.sweep()
         return survivors
 
-    def _note_many(self, event: str, placed: Sequence[Placed]) -> None:
+    def _note_many(self, event: str, placed: Sequence[Placed], **more: Any) -> None:
         self._append(
-            [(event, item.record.envelope_id, {"depth": item.depth, "by": self._by}) for item in placed]
+            [
+                (
+                    event,
+                    item.record.envelope_id,
+                    {"depth": item.depth, "by": self._by, **facts_of(item.record), **more},
+                )
+                for item in placed
+            ]
         )
 
     def _append(self, events: list[tuple[str, str, Mapping[str, Any]]]) -> None:

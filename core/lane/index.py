@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import time
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -30,6 +31,8 @@ SCHEMA = "meshtui.ids.v1"
 MAX_SEQUENCE = 10**15
 """Names have 16 digits for it; a greater number in a file is damage."""
 BAD_HANDOFF = ("failed", "blocked")
+CLOSELY_SECONDS = 5.0
+"""How often a reader that looks again and again looks closely at every result."""
 
 
 @dataclass(slots=True)
@@ -134,6 +137,9 @@ class Outcomes:
         self._paths = paths
         self.known: dict[str, tuple[int, int, str]] = {}
         """File name to ``(mtime_ns, size, status)``."""
+        self._files: dict[str, int] = {}
+        """File name to the file's number: a result that was replaced is another file."""
+        self._looked_at = 0.0
 
     def load(self) -> None:
         """Take over what the index on disk knows."""
@@ -149,8 +155,16 @@ class Outcomes:
                 continue
 
     def refresh(self) -> bool:
-        """Bring it up to date with ``results/``; whether anything differed."""
+        """Bring it up to date with ``results/``; whether anything differed.
+
+        Asked again soon, it looks closer only at files that are new or were replaced.
+        """
         found: dict[str, tuple[int, int, str]] = {}
+        files: dict[str, int] = {}
+        now = time.monotonic()
+        closely = now - self._looked_at >= CLOSELY_SECONDS
+        if closely:
+            self._looked_at = now
         try:
             entries = list(os.scandir(self._paths.results))
         except OSError:
@@ -160,8 +174,12 @@ class Outcomes:
             if not is_result_name(entry.name):
                 continue
             try:
-                state = entry.stat()
                 known = self.known.get(entry.name)
+                number = files[entry.name] = entry.inode()
+                if not closely and known is not None and self._files.get(entry.name) == number:
+                    found[entry.name] = known
+                    continue
+                state = entry.stat()
                 if known is None or known[:2] != (state.st_mtime_ns, state.st_size):
                     status = result_status(storage.read_bytes(Path(entry.path), limit=16 << 20))
                     known = (state.st_mtime_ns, state.st_size, status)
@@ -170,7 +188,7 @@ class Outcomes:
                 continue
             found[entry.name] = known
         changed = changed or len(found) != len(self.known)
-        self.known = found
+        self.known, self._files = found, files
         return changed
 
     def statuses(self) -> dict[str, str]:

@@ -74,18 +74,19 @@ class Lane(LaneMoves):
         lane_id = self.lane_id
         withdrawn, active, bad = self._queue.withdraw_all()
         events: list[tuple[str, str, Mapping[str, Any]]] = [
-            ("withdrawn", envelope_id, {"by": self._by}) for envelope_id in withdrawn
+            ("withdrawn", envelope_id, {"by": self._by, "record": name}) for envelope_id, name in withdrawn
         ]
+        events += [("record_quarantined", name, {"folder": "pending", "by": self._by}) for name in bad]
         events.append(("interrupted", lane_id, {"withdrawn": len(withdrawn), "depth": 0, "by": self._by}))
         self._append(events)
-        return InterruptReceipt(tuple(withdrawn), tuple(active), tuple(bad))
+        return InterruptReceipt(tuple(envelope_id for envelope_id, _ in withdrawn), tuple(active), tuple(bad))
 
     def quarantine_repair(self, name: str) -> QuarantineReceipt:
         """Put a quarantined record that can be read now back at the end of the queue."""
         self._need_lane()
         self._refuse_foreign("quarantine repair")
         placed = self._queue.repair(name)
-        self._note_many("requeued", [placed])
+        self._note_many("requeued", [placed], folder="quarantine", quarantined=name)
         return QuarantineReceipt(name, placed.record.envelope_id)
 
     def quarantine_drop(self, name: str) -> QuarantineReceipt:
@@ -263,7 +264,13 @@ class Lane(LaneMoves):
             act,
             envelope=envelope,
         )
-        data = {"depth": made.queue_depth, "by": self._by, "message_to": envelope_id}
+        data: dict[str, Any] = {
+            "depth": made.queue_depth,
+            "by": self._by,
+            "message_to": envelope_id,
+            "label": "message",
+            **{key: envelope[key] for key in ("story_id", "engine") if key in envelope},
+        }
         self._append([("enqueued", new_id, data)])
         return made
 

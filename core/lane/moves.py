@@ -46,13 +46,13 @@ class LaneMoves(LaneBase):
         except FileNotFoundError:
             raise InvalidInput(f"envelope {envelope_id!r} was just taken; see: meshtui status") from None
         depth = self._queue.depth
-        self._append([("withdrawn", envelope_id, {"depth": depth, "by": self._by})])
+        self._append([("withdrawn", envelope_id, {"depth": depth, "by": self._by, "record": record.name})])
         return WithdrawReceipt(envelope_id, depth)
 
     def withdraw_many(self, ids: Sequence[str]) -> SeveralReceipt:
         """Take several pending records out."""
         self._need_lane()
-        done: list[str] = []
+        done: dict[str, str] = {}
         refused: list[Refusal] = []
         with self._queue.locked() as index:
             found = self._queue.find_many(ids)
@@ -65,13 +65,18 @@ class LaneMoves(LaneBase):
                 except (InvalidInput, NotFound) as error:
                     refused.append(_refusal(envelope_id, error))
                 else:
-                    done.append(envelope_id)
+                    done[envelope_id] = record.name
             if done:
                 storage.sync_dir(self._paths.withdrawn)
                 storage.sync_dir(self._paths.pending)
                 index.refresh_newest()
         depth = self._queue.depth
-        self._append([("withdrawn", envelope_id, {"depth": depth, "by": self._by}) for envelope_id in done])
+        self._append(
+            [
+                ("withdrawn", envelope_id, {"depth": depth, "by": self._by, "record": name})
+                for envelope_id, name in done.items()
+            ]
+        )
         return SeveralReceipt(tuple(done), tuple(refused), depth)
 
     # -- back into it -------------------------------------------------------------------------------
@@ -86,25 +91,37 @@ class LaneMoves(LaneBase):
         if in_place and not self.holder().foreign:
             return self._restore_in_place(ids)
         left: list[str] = []
+        bad: list[str] = []
         with self._queue.locked(enqueuing=True) as index:
-            self._refuse_waiting_stop(index.state.stop_waits)
+            refuse_waiting_stop(self._paths, index)
             phases: list[tuple[str, Record]] = []
             stops: list[tuple[str, Record]] = []
-            for record in self._withdrawn(index, ids):
+            for record in self._withdrawn(index, ids, bad):
                 (stops if kind_of(record.envelope) == "stop" else phases).append(("withdrawn", record))
             left = [record.envelope_id for _, record in stops[:-1]]
             placed = self._queue.to_end(index, [*phases, *stops[-1:]])
+        self._note_quarantined(bad)
         self._note_many("restored", placed)
         return RestoreReceipt(tuple(item.record.envelope_id for item in placed), tuple(left))
 
     def _restore_in_place(self, ids: Sequence[str] | None) -> RestoreReceipt:
+        bad: list[str] = []
         with self._queue.locked() as index:
-            records = self._withdrawn(index, ids)
+            records = self._withdrawn(index, ids, bad)
+        self._note_quarantined(bad)
         names = {record.envelope_id: record.name for record in records}
         return RestoreReceipt(self.place(names)) if names else RestoreReceipt(())
 
-    def _withdrawn(self, index: Index, ids: Sequence[str] | None) -> list[Record]:
-        """The withdrawn records that ``ids`` names, oldest first; raises for one that is not withdrawn."""
+    def _note_quarantined(self, names: Sequence[str]) -> None:
+        self._append(
+            [("record_quarantined", name, {"folder": "withdrawn", "by": self._by}) for name in names]
+        )
+
+    def _withdrawn(self, index: Index, ids: Sequence[str] | None, bad: list[str]) -> list[Record]:
+        """The withdrawn records that ``ids`` names, oldest first; raises for one that is not withdrawn.
+
+        The names of those that cannot be read, and stand in quarantine now, are added to ``bad``.
+        """
         if ids is not None:
             found = self._queue.find_many(ids)
             for envelope_id in ids:
@@ -122,6 +139,7 @@ class LaneMoves(LaneBase):
                 records.append(load_record(self._paths.withdrawn / name))
             except InvalidInput as error:
                 self._queue.quarantine_locked(index, "withdrawn", name, str(error))
+                bad.append(name)
         return records
 
     def requeue(self, envelope_id: str) -> RequeueReceipt:
@@ -153,7 +171,7 @@ class LaneMoves(LaneBase):
     def _requeue(
         self, index: Index, files: LaneFiles, envelope_id: str, found: tuple[str, Record] | None
     ) -> Placed:
-        refuse_waiting_stop(index)
+        refuse_waiting_stop(self._paths, index)
         if found is None:
             raise not_there(envelope_id)
         folder, record = found
@@ -202,8 +220,8 @@ class LaneMoves(LaneBase):
         )
 
     def envelope(self, envelope_id: str) -> tuple[str, dict[str, Any]]:
-        """The folder of a record and its envelope."""
-        self._need_lane()
+        """The folder of a record and its envelope; changes nothing."""
+        self._need_lane(looking=True)
         found = self._queue.find(envelope_id)
         if found is None:
             raise not_there(envelope_id)

@@ -343,9 +343,12 @@ class Queue:
 
     # -- withdrawing --------------------------------------------------------------------------------
 
-    def withdraw_all(self) -> tuple[list[str], list[str], list[str]]:
-        """Move every pending record to ``withdrawn/``: ids withdrawn, ids active, names quarantined."""
-        withdrawn: list[str] = []
+    def withdraw_all(self) -> tuple[list[tuple[str, str]], list[str], list[str]]:
+        """Move every pending record to ``withdrawn/``.
+
+        Answers ids and names of what was withdrawn, the ids that are active, the names quarantined.
+        """
+        withdrawn: list[tuple[str, str]] = []
         bad: list[str] = []
         with self.locked(enqueuing=True) as index:
             for name in list_records(self.paths.pending):
@@ -359,7 +362,7 @@ class Queue:
                     bad.append(name)
                     continue
                 index.moved("pending", "withdrawn")
-                withdrawn.append(record.envelope_id)
+                withdrawn.append((record.envelope_id, name))
             if withdrawn:
                 storage.sync_dir(self.paths.withdrawn)
                 storage.sync_dir(self.paths.pending)

@@ -23,7 +23,7 @@ from meshtui.core.lane.create import lane_id_of
 from meshtui.core.lane.index import (
     IndexState,
     Outcomes,
-    folder_times,
+    folder_time,
     list_records,
     read_state,
     tally,
@@ -32,7 +32,7 @@ from meshtui.core.lane.lease import Holder, holder
 from meshtui.core.lane.poll import FolderPoll
 from meshtui.core.lane.rows import finished_row, held_of, read_object, record_row, spent_of, unread_row
 from meshtui.core.models.names import safe_of
-from meshtui.core.run_dir import RunDir
+from meshtui.core.run_dir import LanePaths, RunDir
 from meshtui.core.view import (
     HISTORY_ROWS,
     JOURNAL_ROWS,
@@ -259,7 +259,7 @@ class LaneReader:
 
     def _refresh_finished(self, reads: Budget, *, glance: bool) -> bool:
         """Look at what is finished, as far as the index does not tell enough; whether it is left for later."""
-        self._index = None if self._history and not glance else self._valid_index()
+        self._index = None if self._history and not glance else valid_index(self._paths)
         if self._index is not None and self._history:
             # Counts at once, the rows with the next view, unless there are only few.
             if self._index.done + self._index.failed > GLANCE_ROWS:
@@ -276,16 +276,16 @@ class LaneReader:
         pending = self._pending.rows
         if decided and len(pending) == len(self._pending.names):
             pending = (*pending, *decided)
-        stall_counts = _stall_counts(status)
+        stall_counts = stall_counts_of(status)
         active = self._active.rows
         used = Usage.from_json(status.get("usage"))
         view = LaneView(
             run_dir=self._run_dir.root,
             exists=True,
-            lane_id=_lane_id(self._run_dir),
-            state=self._state(status, held),
+            lane_id=lane_id_in(self._run_dir),
+            state=lane_state(self._paths, status, held, active=bool(self._active.names)),
             updated_at=from_iso(status.get("updated_at")),
-            runner=_runner(held),
+            runner=runner_view(held),
             active_envelope_id=active[0].envelope_id if active else None,
             active_phase=(active[0].phase or active[0].label or active[0].envelope_id) if active else None,
             stall_counts=stall_counts,
@@ -312,11 +312,7 @@ class LaneReader:
         """A stalled row with how often it stalled, and since when it waits for an answer."""
         since = row.finished_at or self._parked_at.get(row.key)
         if since is None:
-            question = read_object(self._paths.question(row.envelope_id)) or {}
-            since = from_iso(question.get("raised_at"))
-            if since is None:
-                result = read_object(self._paths.result(row.envelope_id)) or {}
-                since = from_iso(result.get("finished_at"))
+            since = parked_since(self._paths, row)
             if since is not None:
                 self._parked_at[row.key] = since
         stalls = stall_counts.get(row.envelope_id, row.attempt)
@@ -324,28 +320,6 @@ class LaneReader:
         return row if same else replace(row, stalls=stalls, finished_at=since)
 
     # -- parts --------------------------------------------------------------------------------------
-
-    def _state(self, status: dict[str, Any], held: Holder) -> LaneState:
-        known = status.get("state")
-        if not held.alive and (self._paths.runner_lock.is_dir() or self._active.names):
-            return "dead"
-        if self._paths.paused.exists():
-            return "paused"
-        if known == "running" and not held.alive:
-            return "waiting"
-        if known in ("waiting", "running", "parked", "stopped", "failed"):
-            state: LaneState = known
-            return state
-        return "running" if held.alive else "waiting"
-
-    def _valid_index(self) -> IndexState | None:
-        """The index on disk, if no folder of finished work changed since it was saved."""
-        state = read_state(self._paths)
-        if state is None:
-            return None
-        times = folder_times(self._paths)
-        same = all(state.mtimes.get(name) == times[name] for name in ("results", "claimed"))
-        return state if same else None
 
     def _counts(self, pending: int) -> Counts:
         if self._index is not None:
@@ -379,23 +353,7 @@ class LaneReader:
     def _refresh_quarantine(self) -> None:
         if not self._quarantine_poll.changed():
             return
-        rows = []
-        for name in list_records(self._paths.quarantine):
-            if name.endswith(".reason.json"):
-                continue
-            note = read_object(self._paths.quarantine / f"{name}.reason.json") or {}
-            reason = note.get("reason")
-            rows.append(
-                Row(
-                    key=name,
-                    section="quarantined",
-                    envelope_id=safe_of(name),
-                    kind="unknown",
-                    finished_at=from_iso(note.get("at")),
-                    error=reason if isinstance(reason, str) else None,
-                )
-            )
-        self._quarantined = tuple(rows)
+        self._quarantined = quarantined_rows(self._paths)
 
     def _depths(self) -> tuple[tuple[int, int], ...]:
         points = [
@@ -508,21 +466,78 @@ class LaneReader:
         )
 
 
-def _stall_counts(status: dict[str, Any]) -> dict[str, int]:
+def lane_state(paths: LanePaths, status: dict[str, Any], held: Holder, *, active: bool) -> LaneState:
+    """The state of a lane with this ``loop.json`` and this holder; ``active``: whether a record is active."""
+    known = status.get("state")
+    if not held.alive and (active or paths.runner_lock.is_dir()):
+        return "dead"
+    if paths.paused.exists():
+        return "paused"
+    if known == "running" and not held.alive:
+        return "waiting"
+    if known in ("waiting", "running", "parked", "stopped", "failed"):
+        state: LaneState = known
+        return state
+    return "running" if held.alive else "waiting"
+
+
+def valid_index(paths: LanePaths) -> IndexState | None:
+    """The index on disk, if no folder of finished work changed since it was saved."""
+    state = read_state(paths)
+    if state is None:
+        return None
+    same = all(state.mtimes.get(name) == folder_time(paths, name) for name in ("results", "claimed"))
+    return state if same else None
+
+
+def parked_since(paths: LanePaths, row: Row) -> int | None:
+    """Since when a parked record waits for an answer."""
+    question = read_object(paths.question(row.envelope_id)) or {}
+    since = from_iso(question.get("raised_at"))
+    if since is None:
+        since = from_iso((read_object(paths.result(row.envelope_id)) or {}).get("finished_at"))
+    return since
+
+
+def quarantined_rows(paths: LanePaths) -> tuple[Row, ...]:
+    """What could not be read as a record, with the reasons."""
+    rows = []
+    for name in list_records(paths.quarantine):
+        if name.endswith(".reason.json"):
+            continue
+        note = read_object(paths.quarantine / f"{name}.reason.json") or {}
+        reason = note.get("reason")
+        rows.append(
+            Row(
+                key=name,
+                section="quarantined",
+                envelope_id=safe_of(name),
+                kind="unknown",
+                finished_at=from_iso(note.get("at")),
+                error=reason if isinstance(reason, str) else None,
+            )
+        )
+    return tuple(rows)
+
+
+def stall_counts_of(status: dict[str, Any]) -> dict[str, int]:
+    """How often each envelope stalled, as ``loop.json`` says."""
     value = status.get("stall_counts")
     if not isinstance(value, dict):
         return {}
     return {key: item for key, item in value.items() if isinstance(item, int) and not isinstance(item, bool)}
 
 
-def _lane_id(run_dir: RunDir) -> str:
+def lane_id_in(run_dir: RunDir) -> str:
+    """What the lane is called; its folder's name where nothing else is readable."""
     try:
         return lane_id_of(run_dir)
     except MeshtuiError:
         return run_dir.root.name
 
 
-def _runner(held: Holder) -> RunnerView:
+def runner_view(held: Holder) -> RunnerView:
+    """Who holds the lease, as far as it is known."""
     owner = held.owner
     if owner is None:
         return RunnerView(alive=held.alive, foreign=held.foreign)

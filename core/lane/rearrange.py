@@ -12,12 +12,14 @@ from typing import Any
 from uuid import uuid4
 
 from meshtui.core.errors import InvalidInput, NotFound
+from meshtui.core.lane.facts import facts_of
 from meshtui.core.lane.index import Index, list_records
-from meshtui.core.lane.queue import STOP_WAITS, Queue
+from meshtui.core.lane.queue import Queue
 from meshtui.core.lane.settle import LaneFiles, Settler
 from meshtui.core.models.envelope import kind_of, validate_envelope
-from meshtui.core.models.names import RECOVERED, RETRY, RecordName, is_record_name, safe_id, safe_of
-from meshtui.core.models.record import Record
+from meshtui.core.models.names import RECOVERED, RETRY, RecordName, is_record_name, safe_id
+from meshtui.core.models.record import Record, load_record
+from meshtui.core.run_dir import LanePaths
 
 WHERE = {
     "pending": "pending",
@@ -85,10 +87,14 @@ def not_pending(envelope_id: str, folder: str) -> InvalidInput:
     return InvalidInput(f"envelope {envelope_id!r} is {WHERE[folder]}, not pending: {WAYS[folder]}")
 
 
-def refuse_waiting_stop(index: Index) -> None:
+def refuse_waiting_stop(paths: LanePaths, index: Index) -> None:
     """Nothing goes behind a stop."""
     if index.state.stop_waits:
-        raise InvalidInput(STOP_WAITS.format(stop=safe_of(index.state.newest or "stop")))
+        stop = list_records(paths.pending)[-1:]
+        name = load_record(paths.pending / stop[0]).envelope_id if stop else "stop"
+        raise InvalidInput(
+            f"a stop ({name}) is waiting in the queue; withdraw it first: meshtui withdraw {name}"
+        )
 
 
 # -- to the head ------------------------------------------------------------------------------------------
@@ -120,8 +126,8 @@ def to_head(files: LaneFiles, ids: Iterable[str]) -> dict[str, str]:
         for record, name in reversed(list(zip(records, names, strict=True))):
             _keep_attempt(queue, record, name)
             queue.shift_locked(index, record, "pending", "pending", name=name)
-    for envelope_id in wanted:
-        files.note("moved_to_head", envelope_id, depth=queue.depth)
+    for record, name in zip(records, names, strict=True):
+        files.note("moved_to_head", record.envelope_id, depth=queue.depth, record=name)
     return before
 
 
@@ -162,7 +168,7 @@ def to_places(files: LaneFiles, names: Mapping[str, object]) -> list[str]:
     A stop that would not be the last any more is refused, and what would come behind one.
     """
     queue = files.queue
-    placed: list[str] = []
+    placed: list[tuple[str, dict[str, Any]]] = []
     with queue.locked(enqueuing=True) as index:
         found = queue.find_many(names)
         last = index.state.newest or ""
@@ -190,10 +196,10 @@ def to_places(files: LaneFiles, names: Mapping[str, object]) -> list[str]:
                 if folder == "pending":
                     _keep_attempt(queue, record, name)
                 queue.shift_locked(index, record, folder, "pending", name=name)
-            placed.append(record.envelope_id)
-    for envelope_id in placed:
-        files.note("restored", envelope_id, depth=queue.depth)
-    return placed
+            placed.append((record.envelope_id, {**facts_of(record), "record": name}))
+    for envelope_id, facts in placed:
+        files.note("restored", envelope_id, depth=queue.depth, in_place=True, **facts)
+    return [envelope_id for envelope_id, _ in placed]
 
 
 # -- edited ------------------------------------------------------------------------------------------------
@@ -228,11 +234,12 @@ def edit(files: LaneFiles, envelope_id: str, value: object, base: Mapping[str, A
                 record = queue.shift_locked(index, record, "pending", "pending", name=name)
             position = list_records(files.paths.pending).index(record.name) + 1
         else:
-            refuse_waiting_stop(index)
+            refuse_waiting_stop(files.paths, index)
             Settler(files).archive(index, envelope_id)
             queue.rewrite(record, folder)
-            position = queue.to_end(index, [(folder, record)])[0].position
-    files.note("edited", envelope_id, depth=queue.depth)
+            placed = queue.to_end(index, [(folder, record)])[0]
+            record, position = placed.record, placed.position
+    files.note("edited", envelope_id, depth=queue.depth, folder=folder, **facts_of(record))
     return Edited(envelope_id, position, queue.depth, before, folder)
 
 

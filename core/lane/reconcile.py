@@ -59,12 +59,12 @@ def reconcile(files: LaneFiles) -> int:
     # Whoever takes over what is active settles it, and says so then.
     known["ended"].update(folded(safe_of(entry.name)) for entry in _entries(files.paths.active))
     missing: list[tuple[str, str, Mapping[str, Any]]] = []
-    for safe in _changed_records(files.paths.pending, since):
-        if folded(safe) not in known["arrived"]:
-            missing.append(("enqueued", safe, {"recovered": True}))
-    for safe in _changed_records(files.paths.withdrawn, since):
-        if folded(safe) not in known["withdrawn"]:
-            missing.append(("withdrawn", safe, {"recovered": True}))
+    for name in _changed_records(files.paths.pending, since):
+        if folded(safe_of(name)) not in known["arrived"]:
+            missing.append(("enqueued", safe_of(name), {"recovered": True, "record": name}))
+    for name in _changed_records(files.paths.withdrawn, since):
+        if folded(safe_of(name)) not in known["withdrawn"]:
+            missing.append(("withdrawn", safe_of(name), {"recovered": True, "record": name}))
     for safe, status in _changed_results(files.paths.results, since, known["ended"]):
         missing.append((_EVENT_OF_STATUS.get(status, "phase_failed"), safe, {"recovered": True}))
     if len(missing) > MOST:
@@ -97,11 +97,7 @@ def _entries(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def _changed_records(folder: Path, since: int) -> list[str]:
-    return [
-        safe_of(entry.name)
-        for entry in _entries(folder)
-        if is_record_name(entry.name) and _changed(entry, since)
-    ]
+    return [entry.name for entry in _entries(folder) if is_record_name(entry.name) and _changed(entry, since)]
 
 
 def _changed_results(folder: Path, since: int, known: set[str]) -> list[tuple[str, str]]:

@@ -17,6 +17,7 @@ from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound,
 from meshtui.core.lane import control, rearrange
 from meshtui.core.lane.activity import Activity
 from meshtui.core.lane.control import Request
+from meshtui.core.lane.facts import facts_of
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lease import Lease
 from meshtui.core.lane.limits import Limits
@@ -180,7 +181,7 @@ class Runner:
     def _work(self) -> EndState:
         control.discard_old(self._paths, self._clock.now_ms())
         reconcile(self._files)
-        self._files.note("runner_started", self._options.lane_id, adopted=None)
+        self._files.note("runner_started", self._options.lane_id, **self._told())
         state = self._take_over_active()
         if state is None:
             state = self._loop()
@@ -191,6 +192,19 @@ class Runner:
         self._files.write_status()
         self._files.note("runner_ended", self._options.lane_id, state=state)
         return state
+
+    def _told(self) -> dict[str, Any]:
+        """What this runner goes by, for whoever reads the journal: its caps, and what counts against them."""
+        lane = self._options.config.lane
+        caps = {"cost_usd": lane.max_cost_usd, "tokens": lane.max_tokens_estimate}
+        known = {key: value for key, value in caps.items() if value is not None}
+        return {
+            "engine": self._settings.engine_for({}),
+            "idle_seconds": lane.idle_seconds,
+            "caps": known or None,
+            "used": self._files.status.used.as_json() or None,
+            "paused": True if self._paths.paused.exists() else None,
+        }
 
     def _loop(self) -> EndState:
         idle = False
@@ -238,7 +252,7 @@ class Runner:
             try:
                 record = self._files.queue.claim(name)
             except InvalidInput as error:
-                self._files.note("record_quarantined", name, reason=str(error))
+                self._files.note("record_quarantined", name, reason=str(error), folder="pending")
                 continue
             if record is not None and self._limits.put_back_held(record):
                 self._names.append(name)
@@ -295,6 +309,11 @@ class Runner:
             session_id=attempt.session_id,
             deadline_at=iso(attempt.deadline_at_ms),
             depth=self._files.queue.depth,
+            **{
+                key: value
+                for key, value in facts_of(record).items()
+                if key not in ("phase", "story_id", "engine")
+            },
         )
         return attempt
 
@@ -536,7 +555,7 @@ class Runner:
                 record = load_record(self._paths.active / name)
             except InvalidInput as error:
                 self._files.queue.quarantine("active", name, str(error))
-                self._files.note("record_quarantined", name, reason=str(error))
+                self._files.note("record_quarantined", name, reason=str(error), folder="active")
                 continue
             state = self._take_over(record)
             if state is not None:
@@ -567,7 +586,9 @@ class Runner:
             record.envelope_id,
             call=call.call_id,
             attempt=record.attempt,
+            record=record.name,
             engine=attempt.engine,
+            deadline_at=iso(attempt.deadline_at_ms),
         )
         if attempt.decided and call.state() != "ended":
             self._end(attempt, "stopped")

@@ -18,6 +18,7 @@ from meshtui.core import storage, strict_json
 from meshtui.core.clock import Clock, iso
 from meshtui.core.errors import InvalidInput, MeshtuiError, StorageError
 from meshtui.core.journal import Journal
+from meshtui.core.lane.facts import facts_of, outcome_of
 from meshtui.core.lane.index import Index, result_status, status_in
 from meshtui.core.lane.queue import RUNNER_LOCK_SECONDS, Queue
 from meshtui.core.lane.status import LaneStatus, Sessions, append_stall, read_json
@@ -103,9 +104,8 @@ class Settler:
             record.envelope_id,
             depth=depth,
             attempt=record.attempt if result["status"] != "stopped" else None,
-            error=result.get("error"),
-            handoff_status=result.get("handoff_status"),
-            call=result.get("call"),
+            record=record.name,
+            **outcome_of(result),
         )
         return result
 
@@ -189,10 +189,11 @@ class Settler:
                 cause = f"no sign of life for {evidence['idle_seconds']:g} s"
             self.park(record, cause=cause, attempts=attempt, started_at=started_at, evidence=evidence)
             return True
-        self._files.note("phase_stalled", record.envelope_id, attempt=attempt, **evidence)
+        name = at_head(record.name, RETRY)
+        self._files.note("phase_stalled", record.envelope_id, attempt=attempt, record=name, **evidence)
         record.put_back(attempt=attempt + 1)
         self._files.queue.rewrite(record)
-        self._files.queue.shift(record, "active", "pending", name=at_head(record.name, RETRY))
+        self._files.queue.shift(record, "active", "pending", name=name)
         return False
 
     def park(
@@ -221,7 +222,9 @@ class Settler:
         with self._files.queue.locked() as index:
             self._write_result(index, record, result)
             self._files.queue.shift_locked(index, record, source, "stalled")
-        self._files.note("phase_parked", record.envelope_id, cause=cause, attempts=attempts, **evidence)
+        self._files.note(
+            "phase_parked", record.envelope_id, cause=cause, attempts=attempts, record=record.name, **evidence
+        )
 
     def raise_question(self, record: Record, *, cause: str, attempts: int, evidence: dict[str, Any]) -> None:
         """Write the question of a parked phase, with the commands that settle it."""
@@ -259,8 +262,10 @@ class Settler:
             "phase_held",
             record.envelope_id,
             attempt=record.attempt,
+            record=record.name,
             engine=engine,
             until=iso(limit["until_ms"]),
+            reset_known=limit.get("reset_known"),
             holds=limit["holds"],
             error=limit.get("error"),
         )
@@ -271,7 +276,7 @@ class Settler:
         self._files.queue.rewrite(record)
         name = at_head(record.name, RECOVERED) if recovered else record.name
         self._files.queue.shift(record, "active", "pending", name=name)
-        self._files.note(event, record.envelope_id, attempt=record.attempt)
+        self._files.note(event, record.envelope_id, attempt=record.attempt, record=name)
 
     # -- what a crash left --------------------------------------------------------------------------
 
@@ -299,11 +304,20 @@ class Settler:
                     evidence={},
                 )
             self._files.queue.shift(record, "active", "stalled")
-            self._files.note("phase_parked", record.envelope_id, cause=result.get("error"), recovered=True)
+            self._files.note(
+                "phase_parked",
+                record.envelope_id,
+                cause=result.get("error"),
+                attempts=record.attempt,
+                record=record.name,
+                recovered=True,
+            )
         else:
             self._files.queue.shift(record, "active", "claimed")
             event = "lane_stopped" if status == "stopped" else f"phase_{status}"
-            self._files.note(event, record.envelope_id, error=result.get("error"), recovered=True)
+            self._files.note(
+                event, record.envelope_id, record=record.name, recovered=True, **outcome_of(result)
+            )
         return status
 
     # -- answers ------------------------------------------------------------------------------------
@@ -327,8 +341,7 @@ class Settler:
             "phase_answered",
             record.envelope_id,
             answer="retry",
-            engine=engine,
-            deadline_seconds=deadline_seconds,
+            **facts_of(record),
         )
         return record
 
@@ -354,7 +367,7 @@ class Settler:
             self._files.queue.shift_locked(index, record, "stalled", "claimed")
         storage.remove_file(self._paths.question(record.envelope_id))
         self._files.status.stall_counts.pop(record.envelope_id, None)
-        self._files.note("phase_answered", record.envelope_id, answer="drop")
+        self._files.note("phase_answered", record.envelope_id, answer="drop", record=record.name)
 
     def was_dropped(self, envelope_id: str) -> bool:
         """Whether its result is that an operator gave it up."""
@@ -374,7 +387,12 @@ class Settler:
                 self._files.queue.shift_locked(index, record, folder, "stalled")
             self._write_result(index, record, earlier)
         self._files.note(
-            "phase_parked", record.envelope_id, cause=cause, attempts=record.attempt, undone=True
+            "phase_parked",
+            record.envelope_id,
+            cause=cause,
+            attempts=record.attempt,
+            record=record.name,
+            undone=True,
         )
 
     def _last_stalled(self, envelope_id: str) -> dict[str, Any]:

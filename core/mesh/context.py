@@ -17,6 +17,7 @@ from meshtui.core.config import Config
 from meshtui.core.engines.base import Engine
 from meshtui.core.errors import InvalidInput
 from meshtui.core.journal import Journal
+from meshtui.core.mesh.facts import progress_of
 from meshtui.core.mesh.files import append_line, read_lines, read_model, write_json
 from meshtui.core.mesh.paths import LoopPaths, MissionPaths
 from meshtui.core.models.mesh import CHECKPOINT, BudgetUsed, Evidence, Node, Phase, Plan
@@ -247,11 +248,14 @@ class Checkpoints:
         self._context = context
         self._node = node
         self.paths: LoopPaths = context.paths.loop(node.loop_id)
+        self._progress: Progress | None = None
+        """What was loaded or saved last: the journal tells how far the loop is."""
 
     def load(self) -> Progress:
         """The newest checkpoint's progress, or a fresh one. Raises :class:`InvalidInput` if it is damaged."""
         found = read_model(self.paths.checkpoint, _File)
-        return (found.meshtui if found is not None else None) or Progress()
+        self._progress = (found.meshtui if found is not None else None) or Progress()
+        return self._progress
 
     def repair(self) -> None:
         """Put a damaged newest checkpoint aside and go back to the last phase boundary that can be read.
@@ -298,6 +302,7 @@ class Checkpoints:
         proof. A power cut before it leads back to the checkpoint before.
         """
         self._context.verify_lease()
+        self._progress = progress
         value = {
             "schema": CHECKPOINT,
             "mission_id": self._context.plan.mission_id,
@@ -322,4 +327,5 @@ class Checkpoints:
         if message is not None:
             line["message"] = message
         append_line(self.paths.log, line)
-        self._context.note(event, self._node.loop_id, status=status, message=message)
+        facts = progress_of(event, self._progress)
+        self._context.note(event, self._node.loop_id, status=status, message=message, **facts)

@@ -23,8 +23,9 @@ from meshtui.core.view import CallView
 LoopPart = Literal["state", "diff", "gates", "proof", "findings", "log"]
 LOOP_PARTS: tuple[LoopPart, ...] = ("state", "diff", "gates", "proof", "findings", "log")
 
-DIFF_BYTES = 400 << 10
-DIFF_LINES = 4000
+DIFF_BYTES = 8 << 20
+DIFF_LINES = 200_000
+LOG_LINES = 4000
 MOST = 200
 """Files, gates, claims, findings shown at most."""
 TAIL_LINES = 40
@@ -203,6 +204,25 @@ def read_kept(mission: MissionView, row: LoopRow, paths: LoopPaths) -> Kept:
     else:
         verdict = _verdict((read_object(paths.proof) or {}).get("human_verdict"))
     return Kept(tuple(places), _head_of(paths.handoff), verdict, merges, tuple(effects[:MOST]))
+
+
+def read_files(mission: MissionView, row: LoopRow, part: LoopPart) -> tuple[dict[str, Any], Path]:
+    """The files behind one part of the details of ``row`` by name, and the one that matters most."""
+    paths = LoopPaths(mission.root / row.loop_id)
+    main: dict[LoopPart, Path] = {
+        "state": paths.state, "diff": paths.worktree, "proof": paths.proof, "log": paths.checkpoint,
+        "gates": paths.gates, "findings": paths.checker,
+    }  # fmt: skip
+    path = main[part]
+    if part not in ("gates", "findings"):
+        value = read_object(path)
+        return ({path.name: value} if value is not None else {}, path)
+    try:
+        names = sorted(entry.name for entry in os.scandir(path) if entry.name.endswith(".json"))
+    except OSError:
+        names = []
+    found = {name: value for name in names[:MOST] if (value := read_object(path / name)) is not None}
+    return found, path
 
 
 def _verdict(value: object) -> tuple[str, ...]:
@@ -472,7 +492,7 @@ def read_log(mission: MissionView, row: LoopRow, paths: LoopPaths) -> Log:
             call = _call(home, call_id)
             if call is not None:
                 calls.append((str(slot), call))
-    return Log(log_lines(paths.log)[-DIFF_LINES:], tuple(calls))
+    return Log(log_lines(paths.log)[-LOG_LINES:], tuple(calls))
 
 
 def _call(home: RunDir, call_id: object) -> CallView | None:

@@ -26,6 +26,7 @@ from meshtui.core.mesh.context import (
     WorkerSlots,
 )
 from meshtui.core.mesh.counts import loop_cap
+from meshtui.core.mesh.facts import graph_of
 from meshtui.core.mesh.files import load_plan, load_state, read_json, write_json, write_state
 from meshtui.core.mesh.integration import IntegrationRuntime
 from meshtui.core.mesh.ledger import OwnerLedger, concurrency_budget
@@ -292,7 +293,12 @@ class MissionRunner:
         scheduler = Scheduler(loops_of(context.plan), Capacity(max_loops=cap), self._statuses())
         after = dependents(context.plan)
         context.note(
-            "mission_started", context.plan.mission_id, loops=len(context.plan.graph.nodes), max_active=cap
+            "mission_started",
+            context.plan.mission_id,
+            loops=len(context.plan.graph.nodes),
+            max_active=cap,
+            request=context.plan.request[:500],
+            **graph_of(context.plan),
         )
         while True:
             try:

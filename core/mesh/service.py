@@ -17,6 +17,7 @@ from meshtui.core.lane.create import absolute, git_top, repo_of
 from meshtui.core.lane.lease import Lease, holder
 from meshtui.core.mesh import control
 from meshtui.core.mesh.context import EngineFactory
+from meshtui.core.mesh.facts import graph_of
 from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
 from meshtui.core.mesh.integration import ARBITER
 from meshtui.core.mesh.mission import MissionOptions, MissionOutcome, MissionRunner
@@ -116,7 +117,9 @@ def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clo
     )
     write_json(paths.plan, made.as_json())
     Journal(run_dir, clock).append(
-        "mission_planned", mission_id, {"loops": len(made.graph.nodes), "request": request[:500]}
+        "mission_planned",
+        mission_id,
+        {"loops": len(made.graph.nodes), "request": request[:500], **graph_of(made)},
     )
     return made
 
@@ -291,7 +294,7 @@ def answer_mission(
         Journal(run_dir, clock).append(
             "handoff_answered",
             f"{paths.mission_id}/{name}",
-            {"verdict": verdict, "reason": reason[:500], "who": by},
+            {"verdict": verdict, "reason": reason[:500], "who": by, "status": state.status},
         )
     return {"mission_id": paths.mission_id, "loop_id": name, **said}
 

@@ -6,7 +6,7 @@ Nothing is written: missions of other tools are looked at as they are. Times are
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -17,12 +17,13 @@ from meshtui.core.lane.rows import read_object
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places
 from meshtui.core.mesh.rebuild import rebuilt_state
-from meshtui.core.mesh.runlog import RunLog, read_run_log
+from meshtui.core.mesh.runlog import read_run_log
 from meshtui.core.models.mesh_names import ENDED, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, AttentionKind, Doing, Exit, Held, RunnerView, Spent
 
 BAD = ("blocked", "failed", "cancelled")
+NEEDY = ("handoff", "blocked", "failed")
 SURVIVOR = "still running: "
 DEPENDENCY = "dependency "
 
@@ -174,6 +175,29 @@ class _File:
         return self.value
 
 
+def _mark(path: str) -> tuple[int, int, int] | None:
+    """What tells that a file is another one or has changed; ``None`` where there is none."""
+    try:
+        state = os.stat(path)
+    except OSError:
+        return None
+    return state.st_mtime_ns, state.st_size, state.st_ino
+
+
+class _Known:
+    """A loop as it was read last; of its files only what tells their change is kept."""
+
+    __slots__ = ("calls", "files", "marks", "node", "row")
+
+    def __init__(self, node: dict[str, Any], files: tuple[str, ...]) -> None:
+        self.node = node
+        self.files = files
+        """State, checkpoint, proof, run log."""
+        self.marks: tuple[object, ...] = ()
+        self.row: LoopRow | None = None
+        self.calls: dict[str, Any] = {}
+
+
 class MissionReader:
     """Reads one mission, again and again."""
 
@@ -182,8 +206,7 @@ class MissionReader:
         self._clock = clock or SystemClock()
         self._plan = _File(paths.plan)
         self._proof = _File(paths.graph_proof)
-        self._loops: dict[str, tuple[_File, _File, _File]] = {}
-        self._logs: dict[str, tuple[tuple[int, int], RunLog]] = {}
+        self._loops: dict[str, _Known] = {}
 
     def refresh(self) -> MissionView:
         """The mission as it is now."""
@@ -229,34 +252,40 @@ class MissionReader:
         folder = self.paths.root.parents[2] / "calls" / Path(str(call)).name
         return folder.is_dir() and not (folder / "exit.json").exists()
 
-    def _log(self, loop_id: str) -> RunLog:
-        """The loop's run log, read again only when it grew."""
-        path = self.paths.loop(loop_id).log
-        try:
-            state = os.stat(path)
-        except OSError:
-            return RunLog()
-        mark = (state.st_size, state.st_mtime_ns)
-        known = self._logs.get(loop_id)
-        if known is None or known[0] != mark:
-            known = self._logs[loop_id] = (mark, read_run_log(path))
-        return known[1]
-
     def _row(self, node: dict[str, Any]) -> LoopRow:
+        """The row of one loop; its files are read again only when one of them changed."""
         loop_id = str(node["loop_id"])
-        paths = self.paths.loop(loop_id)
-        files = self._loops.get(loop_id)
-        if files is None:
-            files = self._loops[loop_id] = (_File(paths.state), _File(paths.checkpoint), _File(paths.proof))
-        checkpoint = files[1].refresh() or {}
-        proof = files[2].refresh() or {}
-        state = files[0].refresh()
+        known = self._loops.get(loop_id)
+        if known is None or known.node is not node:
+            paths = self.paths.loop(loop_id)
+            files = (str(paths.state), str(paths.checkpoint), str(paths.proof), str(paths.log))
+            known = self._loops[loop_id] = _Known(node, files)
+        marks = tuple(map(_mark, known.files))
+        if known.row is None or marks != known.marks:
+            known.marks = marks
+            known.row, known.calls = self._read_row(loop_id, node, known.files)
+        elif known.calls:
+            # A call ends without a change of the loop's own files.
+            alive = self._at_work(known.calls)
+            if alive != known.row.calls:
+                known.row = replace(known.row, active_workers=tuple(slot for slot, _ in alive), calls=alive)
+        return known.row
+
+    def _at_work(self, calls: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+        return tuple(sorted((slot, str(call)) for slot, call in calls.items() if self._lives(call)))
+
+    def _read_row(
+        self, loop_id: str, node: dict[str, Any], files: tuple[str, ...]
+    ) -> tuple[LoopRow, dict[str, Any]]:
+        """The row, and the calls that its checkpoint names while it runs."""
+        checkpoint, proof = (read_object(path) or {} for path in files[1:3])
+        state = read_object(files[0])
         if state is None or not isinstance(state.get("status"), str):
             # Cut off by a power cut, as a rule.
             state = rebuilt_state(proof, checkpoint)
+        log = read_run_log(Path(files[3]))
         status = str(state.get("status") or "planned")
         ended = status in ENDED
-        log = self._log(loop_id)
         mine = checkpoint.get("meshtui")
         progress: dict[str, Any] = mine if isinstance(mine, dict) else {}
         gates = _dict(proof.get("gate_result")) if ended else {}
@@ -267,8 +296,8 @@ class MissionReader:
         )
         acting = _dict(state.get("acting_on"))
         calls = _dict(checkpoint.get("calls")) if status == "running" else {}
-        alive = tuple(sorted((slot, str(call)) for slot, call in calls.items() if self._lives(call)))
-        return LoopRow(
+        alive = self._at_work(calls)
+        row = LoopRow(
             mission_id=self.paths.mission_id,
             loop_id=loop_id,
             title=str(node.get("title") or ""),
@@ -307,6 +336,7 @@ class MissionReader:
             updated_at=from_iso(state.get("updated_at")),
             candidate=_text(progress.get("candidate")) or _text(proof.get("head_commit")),
         )
+        return row, calls
 
 
 class MissionsReader:
@@ -348,6 +378,8 @@ def mission_attention(view: MissionView, run_dir: Path) -> tuple[Attention, ...]
 
 def _loop_attention(view: MissionView, loop: LoopRow, where: str) -> list[Attention]:
     """What of one loop needs the operator; one that only waits for another loop is not listed."""
+    if not (loop.status in NEEDY or loop.blockers or loop.held or loop.spent):
+        return []
     name = quote(view.mission_id)
     subject = quote(f"{view.mission_id}/{loop.loop_id}")
     log = Exit("log", f"meshtui logs {subject} {where}", "log")

@@ -457,3 +457,13 @@ class Crew:
         }
         with self._context.files_lock:
             append_line(self._context.paths.handles, line)
+        engine = task.engine.name if task.engine is not None else None
+        self._context.note(
+            f"worker_{event}",
+            self._node.loop_id,
+            worker=task.slot,
+            role=task.role,
+            call=call_id,
+            engine=engine,
+            **data,
+        )

@@ -61,15 +61,15 @@ def draw(
     looks: Looks,
 ) -> int:
     """Write a picture, print the snapshot or a summary; 1 if something of ``fail_on`` needs attention."""
-    from meshtui.core.snapshot import take_snapshot
+    from meshtui.core.snapshot import take_fleet_snapshot, take_snapshot
 
     clock = _clock(now)
     kinds = _kinds(fail_on)
-    cells = _size(size)
-    root = _one(roots)
-    snapshot = take_snapshot(existing(root).root, clock)
+    cells = cells_of(size)
+    roots = [existing(root).root for root in roots]
+    snapshot = take_snapshot(roots[0], clock) if len(roots) == 1 else take_fleet_snapshot(roots, clock)
     if screenshot is not None:
-        _write_picture(root, screenshot, cells, clock, screen, looks)
+        _write_picture(roots, screenshot, cells, clock, screen, looks)
     value = snapshot.as_json()
     if as_json:
         print_json(value)
@@ -87,20 +87,27 @@ def draw(
 
 
 def _write_picture(
-    root: Path, target: Path, size: tuple[int, int], clock: Clock, screen: str | None, looks: Looks
+    roots: Sequence[Path],
+    target: Path,
+    size: tuple[int, int],
+    clock: Clock,
+    screen: str | None,
+    looks: Looks,
 ) -> None:
     from meshtui.core import storage
-    from meshtui.core.snapshot import kind_of_directory
+    from meshtui.headless import FLEET_SCREENS, SCREENS, render_fleet_svg, render_svg
 
-    if kind_of_directory(root) == "fleet":
-        raise InvalidInput(f"{root} holds several lanes; use --json, or name one of them")
-    from meshtui.headless import SCREENS, render_svg
-
-    if screen is not None and screen not in SCREENS:
-        raise InvalidInput(f"--screen {screen!r} is unknown; use one of: {', '.join(SCREENS)}")
+    fleet = _is_fleet(roots)
+    known = FLEET_SCREENS if fleet else SCREENS
+    if screen is not None and screen not in known:
+        raise InvalidInput(f"--screen {screen!r} is unknown; use one of: {', '.join(known)}")
     settings, problems = looks.settings()
     warn(problems)
-    svg = render_svg(existing(root).root, size=size, now_ms=clock.now_ms(), screen=screen, settings=settings)
+    now = clock.now_ms()
+    if fleet:
+        svg = render_fleet_svg(roots, size=size, now_ms=now, screen=screen, settings=settings)
+    else:
+        svg = render_svg(roots[0], size=size, now_ms=now, screen=screen, settings=settings)
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InvalidInput(f"--screenshot {target}: name a file in a folder that exists")
     storage.write_atomic(target.absolute(), svg.encode(), durable=False, mode=0o666)
@@ -110,26 +117,23 @@ def open_console(
     roots: Sequence[Path], *, read_only: bool, looks: Looks = Looks(), work: bool = False
 ) -> int:
     """Open the console, with ``work`` together with a runner behind it; its exit code."""
-    from meshtui.console import require_terminal, run_console
-    from meshtui.core.snapshot import kind_of_directory, lanes_in
+    from meshtui.console import require_terminal, run_console, run_fleet
 
     require_terminal(roots[0])
-    run_dir = existing(_one(roots))
-    if kind_of_directory(run_dir.root) == "fleet":
-        lanes = ", ".join(path.name for path in lanes_in(run_dir.root))
-        raise InvalidInput(f"{run_dir.root} holds several lanes ({lanes}); name one of them with --run-dir")
+    roots = [existing(root).root for root in roots]
     settings, problems = looks.settings()
+    if _is_fleet(roots):
+        return run_fleet(roots, read_only=read_only, settings=settings, settings_problems=problems)
     return run_console(
-        run_dir.root, read_only=read_only, work=work, settings=settings, settings_problems=problems
+        roots[0], read_only=read_only, work=work, settings=settings, settings_problems=problems
     )
 
 
-def _one(roots: Sequence[Path]) -> Path:
-    if len(roots) > 1:
-        raise InvalidInput(
-            "one --run-dir at a time in this version; for several use: meshtui status --json on their folder"
-        )
-    return roots[0]
+def _is_fleet(roots: Sequence[Path]) -> bool:
+    """Whether several run directories are meant: named one by one, or by a folder that holds them."""
+    from meshtui.core.snapshot import kind_of_directory
+
+    return len(roots) > 1 or kind_of_directory(roots[0]) == "fleet"
 
 
 def _clock(now: str | None) -> Clock:
@@ -151,7 +155,8 @@ def _kinds(fail_on: str | None) -> set[str]:
     return kinds
 
 
-def _size(text: str) -> tuple[int, int]:
+def cells_of(text: str) -> tuple[int, int]:
+    """Columns and rows of ``--size``."""
     found = re.fullmatch(r"(\d{1,5})[xX×](\d{1,5})", text.strip())
     width, height = (int(found[1]), int(found[2])) if found else (0, 0)
     if not (width and height) or width * height > MOST_CELLS:

@@ -17,6 +17,7 @@ from meshtui.core.clock import SystemClock, iso
 from meshtui.core.errors import InvalidInput, NotFound
 from meshtui.core.run_dir import RunDir
 
+MOST_CHARACTERS = 200
 FOLLOW_SECONDS = 0.1
 
 
@@ -138,7 +139,7 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
     while True:
         for item in follower.events:
             if item.seq > last:
-                data = " ".join(f"{key}={value}" for key, value in item.data.items())
+                data = " ".join(f"{key}={_short(value)}" for key, value in item.data.items())
                 print_line(f"{iso(item.at)} {item.event} {item.subject}" + (f" {data}" if data else ""))
                 last = item.seq
         if not follow:
@@ -147,6 +148,12 @@ def events(run_dir: Path, as_json: bool, tail: int, follow: bool) -> None:
         flush()
         time.sleep(FOLLOW_SECONDS)
         follower.refresh()
+
+
+def _short(value: object) -> str:
+    """A value as it stands in a line; what is long is counted, and stands in the document that --json prints."""
+    text = str(value)
+    return f"({len(value)})" if isinstance(value, (list, dict)) and len(text) > MOST_CHARACTERS else text
 
 
 @click.command()

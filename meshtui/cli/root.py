@@ -101,6 +101,10 @@ class LazyGroup(click.Group):
 @click.option(
     "--fail-on", help="Exit 1 if any of these need attention: parked,failed,blocked,quarantined,dead…"
 )
+@click.option(
+    "--replay", type=click.Path(path_type=Path), help="Play a run directory's journal (or an events.jsonl)."
+)
+@click.option("--at", "moment", help="Where a replay begins: ISO 8601, HH:MM:SS, or a share such as 50%.")
 @click.option("--read-only", is_flag=True, help="Look only: every action is switched off.")
 @click.option("--no-color", is_flag=True, help="Draw without colours.")
 @click.option("--monochrome", is_flag=True, help="Draw in shades of one colour.")
@@ -118,6 +122,8 @@ def root(
     now: str | None,
     screen: str | None,
     fail_on: str | None,
+    replay: Path | None,
+    moment: str | None,
     read_only: bool,
     no_color: bool,
     monochrome: bool,
@@ -133,6 +139,24 @@ def root(
     from meshtui.cli.console import Looks, draw, open_console
 
     looks = Looks(no_color=no_color, monochrome=monochrome, ascii=ascii_, theme=theme)
+    if replay is not None:
+        if run_dirs:
+            raise click.UsageError("--replay names what is shown: leave --run-dir out")
+        from meshtui.cli.replay import draw_replay, open_replay
+
+        if headless or screenshot is not None or as_json:
+            return draw_replay(
+                replay,
+                moment,
+                screenshot=screenshot,
+                as_json=as_json,
+                size=size,
+                screen=screen,
+                looks=looks,
+            )
+        return open_replay(replay, moment, looks=looks)
+    if moment is not None:
+        raise click.UsageError("--at is for a recording: give --replay RUN with it")
     roots = run_dirs or (default_run_dir(),)
     if headless or screenshot is not None or as_json:
         return draw(

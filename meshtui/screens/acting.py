@@ -11,7 +11,7 @@ from meshtui.bridge import Bridge, Operations
 from meshtui.commands import Situation
 from meshtui.core.view import LaneView, Row
 from meshtui.messages import Did, EnvelopeRead
-from meshtui.receipts import Said, count, names
+from meshtui.receipts import WITH, Said, count, names
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.table import QueueTable
 
@@ -78,7 +78,7 @@ class Acting(_Base):
             if step is not None:
                 self.post_message(Did(step))
             text, severity = told(receipt)
-            return (f"{text} · $ {command}" if command and len(command) <= SHORT else text), severity
+            return (f"{text}{WITH}{command}" if command and len(command) <= SHORT else text), severity
 
         self.bridge.operate(work, tell, create=create)
 

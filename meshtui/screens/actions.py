@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from meshtui import command_lines, receipts, undo
-from meshtui.bridge import Bridge, Ending
+from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
+from meshtui.core.lane.ways import way_out
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
-from meshtui.receipts import count
-from meshtui.screens.acting import Acting
-from meshtui.widgets.attention import NeedsYou, exit_by_number
+from meshtui.receipts import Said, count
+from meshtui.screens.acting import Acting, Undo, Work
+from meshtui.screens.exits import ExitTaking
+from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
+from meshtui.widgets.listing import ListTable
 from meshtui.widgets.table import QueueTable
 
 if TYPE_CHECKING:
+    from meshtui.core.mesh.view import MissionView
     from meshtui.widgets.filter_bar import FilterBar
-    from meshtui.widgets.listing import ListTable
     from meshtui.widgets.pane import PartsPane
 
 
-class CanLeave(Protocol):
-    """An app that can be closed with a word of farewell."""
+class Console(Protocol):
+    """The app around the screens."""
 
-    def leave(self, text: str | None = None) -> None: ...
+    def ask_to_leave(self) -> None: ...
+    def close_lane(self) -> None: ...
+    def open_inbox(self) -> None: ...
 
 
-class LaneActions(Acting):
+class LaneActions(Acting, ExitTaking):
     """Mixed into the lane's screen."""
 
     view: LaneView | None
@@ -49,8 +55,6 @@ class LaneActions(Acting):
 
         @property
         def filter_bar(self) -> FilterBar: ...
-
-        def take_mission_exit(self, item: Attention, way: Exit) -> None: ...
 
         def open_details(self) -> None: ...
 
@@ -154,7 +158,11 @@ class LaneActions(Acting):
 
         def entered(seconds: float | None) -> None:
             if seconds is not None:
-                self._operate(lambda lane: lane.extend(row.envelope_id, seconds), receipts.extended)
+                self._operate(
+                    lambda lane: lane.extend(row.envelope_id, seconds),
+                    receipts.extended,
+                    command=way_out("extend", row.envelope_id, self.root, "--seconds", f"{seconds:g}"),
+                )
 
         self.app.push_screen(ExtendForm(row), entered)
 
@@ -166,7 +174,9 @@ class LaneActions(Acting):
 
         def entered(text: str | None) -> None:
             if text is not None:
-                self._operate(lambda lane: lane.message(row.envelope_id, text), receipts.sent)
+                self._operate(
+                    lambda lane: lane.message(row.envelope_id, text), receipts.sent, undo=undo.of_enqueue
+                )
 
         self.app.push_screen(MessageForm(row), entered)
 
@@ -241,70 +251,42 @@ class LaneActions(Acting):
         self.app.push_screen(AnswerForm(row, item, question), answered)
 
     def action_exit(self, number: int) -> None:
-        item = self.query_one(NeedsYou).selected
-        if item is None:
-            self.tell("Nothing needs you", "information")
-            return
-        way = exit_by_number(item, number)
-        if way is None:
-            self.tell(f"{item.subject} has {count(len(item.exits), 'exit')}", "warning")
-            return
-        self._take(item, way)
+        panel = self.query_one(NeedsYou)
+        self.take_by_number(panel.selected, number, panel.steady)
 
-    def _take(self, item: Attention, way: Exit) -> None:
-        """Take one way out."""
-        if way.action == "log":
-            self._show_log(item)
-            return
-        if way.action in ("resume", "approve", "reject", "kill") and not self.situation.read_only:
-            self.take_mission_exit(item, way)
-            return
-        if self.situation.read_only:
-            self.tell("This console is read-only", "warning")
-            return
+    @property
+    def looks_only(self) -> bool:
+        return self.situation.read_only
+
+    def bridge_to(self, item: Attention) -> Bridge | None:
+        return self.bridge
+
+    def missions_at(self, item: Attention) -> tuple[MissionView, ...]:
+        return self.view.missions if self.view is not None else ()
+
+    def name_of(self, item: Attention) -> str:
         row = self._row_of(item)
-        name = row.envelope_id if row is not None else item.subject
-        if way.action == "retry":
-            seconds = _seconds_in(way.command)
-            self._operate(
-                lambda lane: lane.answer(name, "retry", deadline_seconds=seconds),
-                receipts.answered,
-                undo=lambda _: undo.of_answers([name], "retry"),
-                command=way.command,
-            )
-        elif way.action == "drop":
-            self._confirm(
-                f"Drop {item.subject}?",
-                "It will not run again by itself and counts as failed: “dropped by operator”.",
-                "Drop",
-                lambda: self._operate(
-                    lambda lane: lane.answer(name, "drop"),
-                    receipts.answered,
-                    undo=lambda _: undo.of_answers([name], "drop"),
-                ),
-                command=way.command,
-            )
-        elif way.action == "requeue":
-            self._operate(
-                lambda lane: lane.requeue(name),
-                receipts.requeued,
-                undo=lambda receipt: undo.of_return([receipt.envelope_id], "the requeuing of"),
-                command=way.command,
-            )
-        elif way.action == "withdraw":
-            self._operate(
-                lambda lane: lane.withdraw(name),
-                receipts.withdrawn,
-                undo=lambda receipt: undo.of_withdrawal([receipt.envelope_id]),
-                command=way.command,
-            )
-        elif way.action == "repair":
-            self.repair_quarantined([item.key or item.subject])
-        elif way.action == "drop-file":
-            self.drop_quarantined([item.key or item.subject])
-        elif way.action == "run" and self.bridge is not None:
-            self.tell("Starting a runner in this console")
-            self.bridge.start_runner(take_over="--take-over" in way.command)
+        return row.envelope_id if row is not None else super().name_of(item)
+
+    def ask(
+        self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
+    ) -> None:
+        self._confirm(question, loss, yes, then, command=command)
+
+    def operate_exit(
+        self,
+        bridge: Bridge,
+        work: Work,
+        told: Callable[[Any], Said],
+        *,
+        undo: Undo | None = None,
+        command: str | None = None,
+    ) -> None:
+        self._operate(work, told, undo=undo, command=command)
+
+    def take_file(self, bridge: Bridge, item: Attention, way: Exit) -> None:
+        files = [item.key or item.subject]
+        (self.repair_quarantined if way.action == "repair" else self.drop_quarantined)(files)
 
     def _row_of(self, item: Attention) -> Row | None:
         if self.view is None or item.key is None:
@@ -313,7 +295,7 @@ class LaneActions(Acting):
             (row for section in SECTIONS for row in self.view.rows(section) if row.key == item.key), None
         )
 
-    def _show_log(self, item: Attention) -> None:
+    def show_log(self, item: Attention) -> None:
         if not self.show_key(item.key):
             self.tell(f"{item.subject} is not listed any more", "warning")
             return
@@ -380,56 +362,32 @@ class LaneActions(Acting):
             self.focus_list()
         elif self.listing.has_focus and self.listing.marks:
             self.listing.unmark()
+        elif self.situation.fleet and isinstance(self.focused, ListTable):
+            self.action_fleet()
         else:
             self.focus_list()
+
+    def action_fleet(self) -> None:
+        if not self._refused("fleet"):
+            self._app.close_lane()
+
+    def action_inbox(self) -> None:
+        if not self._refused("inbox"):
+            self._app.open_inbox()
 
     # The console
 
     def action_help(self) -> None:
         from meshtui.screens.help import Help
 
-        self.app.push_screen(Help())
+        self.app.push_screen(Help(self.situation))
 
     def action_palette(self) -> None:
         self.app.action_command_palette()
 
     def action_quit(self) -> None:
-        bridge = self.bridge
-        if bridge is None or not bridge.busy:
-            self._app.leave()
-            return
-        from meshtui.screens.leave import Leave, Leaving
-
-        def decided(how: str | None) -> None:
-            if how in ("stop", "hand over"):
-                ending: Ending = "stop" if how == "stop" else "hand over"
-                self.app.push_screen(Leaving(ending))
-                bridge.end_runner(
-                    ending, lambda ended, text: self.app.call_from_thread(self._left, ended, text)
-                )
-
-        active = self.view.active[0] if self.view is not None and self.view.active else None
-        lane = bridge.runner_alive
-        self.app.push_screen(Leave(active if lane else None, lane, bridge.missions_alive), decided)
-
-    def _left(self, ended: bool, text: str) -> None:
-        if ended:
-            self._app.leave(text)
-        else:
-            self.app.pop_screen()
-            self.tell(text, "error")
+        self._app.ask_to_leave()
 
     @property
-    def _app(self) -> CanLeave:
-        return cast("CanLeave", self.app)
-
-
-def _seconds_in(command: str) -> float | None:
-    """The deadline that an exit's command line names."""
-    words = command.split()
-    if "--deadline-seconds" not in words[:-1]:
-        return None
-    try:
-        return float(words[words.index("--deadline-seconds") + 1])
-    except ValueError:
-        return None
+    def _app(self) -> Console:
+        return cast("Console", self.app)

@@ -45,6 +45,8 @@ class AnswerForm(ModalScreen[Answer]):
     """Dismisses with an :class:`Answer`, ``None`` to leave it parked."""
 
     CSS_PATH = MODALS
+    # From the first moment: a letter typed ahead answers, and is not typed into a field.
+    AUTO_FOCUS = "#leave"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave"),
         Binding("left", "app.focus_previous", "Before", show=False, id="answer.before"),
@@ -101,7 +103,6 @@ class AnswerForm(ModalScreen[Answer]):
     def on_mount(self) -> None:
         for field in self.query(Input):
             field.cursor_blink = not getattr(self.app, "still", False)
-        self.query_one("#leave", Button).focus()
 
     def _error(self) -> bool:
         engine, seconds = (

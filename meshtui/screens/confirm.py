@@ -31,6 +31,7 @@ class Question(ModalScreen[str]):
     """A title, what is at stake, and a row of answers; dismisses with the answer's name."""
 
     CSS_PATH = MODALS
+    AUTO_FOCUS = "Button"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,q,n", "choose('no')", "No", show=False, id="question.no"),
         Binding("left,h,shift+tab", "app.focus_previous", "Before", show=False, id="question.before"),
@@ -58,9 +59,6 @@ class Question(ModalScreen[str]):
                 dialog.border_subtitle = Content("c copies the command")
             with Horizontal(classes="buttons"):
                 yield from self.answers()
-
-    def on_mount(self) -> None:
-        self.query(Button).first().focus()
 
     @on(Button.Pressed)
     def _pressed(self, message: Button.Pressed) -> None:

@@ -269,11 +269,23 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
             self.dismiss(None)
 
     def action_add(self) -> None:
+        # The key outruns what was typed just before it, which waits in the queue of the field.
+        field = self.focused
+        if field is not None:
+            field.call_later(self._add)
+        else:
+            self._add()
+
+    def _add(self) -> None:
+        if not self.is_current:
+            return
+        if self.tab == "form" and (self.touched or self._differs()):
+            self._take_form()
+        self.touched = True
+        self._check()
         if self.valid is not None:
             self.dismiss(self.valid)
         else:
-            self.touched = True
-            self._check()
             self.app.bell()
 
     def action_copy_command(self) -> None:

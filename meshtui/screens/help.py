@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
@@ -11,30 +12,43 @@ from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
 
-from meshtui.commands import COMMANDS, Command
+from meshtui.commands import COMMANDS, REPLAY, Command, Situation
+from meshtui.keymap import display, normal
 from meshtui.status import LANE_STATES, LOOP_MARKS, SECTION_MARKS
 from meshtui.text import fit, wrap
 from meshtui.theme import MODALS
 from meshtui.widgets.paint import LOOK_CLASSES, Span
+from meshtui.widgets.paint import keys_of as chosen_keys
 from meshtui.widgets.prose import Head, Item, Prose, Raw
 
-KEYS = {
-    "slash": "/",
-    "question_mark": "?",
-    "colon": ":",
-    "plus": "+",
-    "escape": "esc",
-    "right_square_bracket": "]",
-    "left_square_bracket": "[",
-}
+LABEL = 12
+"""How many cells the keys take."""
 
 
-def keys_of(command: Command) -> str:
-    """The keys of a command as they are typed."""
-    return " ".join(
-        KEYS.get(key, key.replace("ctrl+", "^").replace("pagedown", "pgdn").replace("pageup", "pgup"))
-        for key in command.key.split(",")
-    )
+def keys_of(command: Command, chosen: str | None = None) -> str:
+    """The keys of a command as they are typed; ``chosen`` are those an operator gave it."""
+    keys = normal(chosen or command.key).split(",")
+    return " ".join(display(key).replace("ctrl+", "^") for key in keys)
+
+
+def where(now: Situation) -> str:
+    """What the keys are about now, in a word or two."""
+    if now.reading is not None:
+        return "the text"
+    if now.place != "lane":
+        return f"the {now.place}"
+    return "the loops" if now.side == "loops" else "the queue"
+
+
+def means_here(command: Command, now: Situation) -> bool:
+    """Whether a key does something where the operator is."""
+    if not command.at(now.place):
+        return False
+    if now.reading is not None and command.scope in ("text", "table"):
+        return command.scope == "text" and command.action in now.reading
+    if command.scope == "text":
+        return False
+    return command.meant(now.side, filtering=now.filtering) and command.why_not(now) is None
 
 
 def shared(command: Command) -> bool:
@@ -47,32 +61,47 @@ def shared(command: Command) -> bool:
     )
 
 
-def help_items(width: int) -> list[Item]:
-    """The help text, group by group."""
-    items: list[Item] = []
-    for group in dict.fromkeys(command.group for command in COMMANDS):
-        if items:
-            items.append(Raw(()))
-        items.append(Head(group, "strong"))
-        for command in COMMANDS:
-            if command.group != group or (command.action.startswith("exit(") and command.action != "exit(1)"):
-                continue
-            keys, text = keys_of(command), command.tooltip
-            if command.side is not None and shared(command):
-                text = f"{text} (in the {command.side})"
-            if command.filtered:
-                text = f"{text} (while a filter is on)"
-            if command.action == "exit(1)":
-                keys, text = "1…9", "Take that exit of the selected item"
-            label = 12
-            for piece in wrap(text, max(10, width - label - 3)):
-                items.append(
-                    Raw((("  ", "text"), (fit(keys, label - 1), "key"), (" ", "text"), (piece, "text")))
-                )
-                keys = ""
+def help_items(
+    width: int, now: Situation | None = None, keys: Callable[[Command], str] = keys_of
+) -> list[Item]:
+    """The help text: first what the keys do where the operator is, then the others, group by group.
+
+    ``keys`` says how a command is typed. Without a situation every command of a lane is told once, by groups.
+    """
+    now = now if now is not None else Situation()
+    known = [command for command in COMMANDS if command.at(now.place)]
+    if now.replay:
+        known = [*REPLAY, *known]
+    here = [command for command in known if command.scope == "replay" or means_here(command, now)]
+    items: list[Item] = [Head(f"Now, in {where(now)}", "strong"), *_told(here, width, keys)]
+    others = [command for command in known if command not in here]
+    for group in dict.fromkeys(command.group for command in others):
+        items += [Raw(()), Head(f"{group}, elsewhere or later", "strong")]
+        items += _told([command for command in others if command.group == group], width, keys)
     items += [Raw(()), Head("Signs", "strong"), *_signs("lane", list(LANE_STATES.values()), width)]
     items += _signs("records", list(SECTION_MARKS.values()), width)
     return [*items, *_signs("loops", list(LOOP_MARKS.values()), width)]
+
+
+def _told(commands: Sequence[Command], width: int, keys: Callable[[Command], str]) -> list[Item]:
+    items: list[Item] = []
+    exits = [command for command in commands if command.action.startswith("exit(")]
+    for command in commands:
+        if command in exits[1:]:
+            continue
+        typed, text = keys(command), command.tooltip
+        if command.side is not None and shared(command):
+            text = f"{text} (in the {command.side})"
+        if command.filtered:
+            text = f"{text} (while a filter is on)"
+        if command in exits:
+            typed, text = "1…9", "Take that exit of the selected item"
+        for piece in wrap(text, max(10, width - LABEL - 3)):
+            items.append(
+                Raw((("  ", "text"), (fit(typed, LABEL - 1), "key"), (" ", "text"), (piece, "text")))
+            )
+            typed = ""
+    return items
 
 
 def _signs(label: str, marks: list[tuple[str, str, str]], width: int) -> list[Item]:
@@ -97,6 +126,11 @@ class Help(ModalScreen[None]):
         Binding("escape,q,question_mark,enter", "dismiss", "Close", show=False, id="help.close")
     ]
 
+    def __init__(self, situation: Situation) -> None:
+        super().__init__()
+        self.situation = situation
+        """Where the operator was who asked."""
+
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -large") as dialog:
             dialog.border_title = Content("Keys")
@@ -111,7 +145,10 @@ class Help(ModalScreen[None]):
 
     def _fill(self) -> None:
         prose = self.query_one(Prose)
-        prose.show(help_items(max(20, prose.outer_size.width - 4)))
+        prose.show(help_items(max(20, prose.outer_size.width - 4), self.situation, self._keys))
+
+    def _keys(self, command: Command) -> str:
+        return keys_of(command, chosen_keys(self, command.id, command.key))
 
     async def action_dismiss(self, result: None = None) -> None:
         self.dismiss()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -13,7 +14,8 @@ from textual.screen import Screen
 
 from meshtui.bridge import Bridge, Severity
 from meshtui.commands import BY_ACTION, Side, Situation, bindings
-from meshtui.core.view import SECTIONS, LaneView, Row, Section
+from meshtui.core.fleet import Need
+from meshtui.core.view import SECTIONS, Attention, LaneView, Row, Section
 from meshtui.messages import (
     DetailRead,
     MissionsRunning,
@@ -24,8 +26,11 @@ from meshtui.messages import (
     ViewChanged,
 )
 from meshtui.palette import Places
+from meshtui.receipts import WITH
 from meshtui.screens.actions import LaneActions
+from meshtui.screens.looking import Looking
 from meshtui.screens.loops import LoopsSide
+from meshtui.screens.reading import ReadingActions
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
 from meshtui.undo import Steps
@@ -55,7 +60,15 @@ ON_MARKS: dict[str, tuple[str, ...]] = {
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
-class LaneScreen(LaneActions, LoopsSide, Screen[None]):
+class HasNeeds(Protocol):
+    """An app that knows what needs somebody."""
+
+    needs: tuple[Need, ...]
+
+    def take_view(self, view: LaneView) -> None: ...
+
+
+class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
     """Draws the newest view; the actions are in :class:`LaneActions`, the loops in :class:`LoopsSide`."""
 
     COMPONENT_CLASSES = LOOK_CLASSES
@@ -63,9 +76,21 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     AUTO_FOCUS = "#table"
     COMMANDS = {Places}  # noqa: RUF012
 
-    def __init__(self, view: LaneView | None = None, *, read_only: bool = False) -> None:
+    def __init__(
+        self,
+        view: LaneView | None = None,
+        *,
+        read_only: bool = False,
+        run_dir: Path | None = None,
+        of_fleet: bool = False,
+    ) -> None:
+        """``of_fleet``: it was opened from the table of ``run_dir`` and others, to which it returns."""
         super().__init__()
         self.view = view
+        self.run_dir = run_dir
+        self.of_fleet = of_fleet
+        self._goal: tuple[str | None, Attention | None] = (None, None)
+        """The record to select, and the item whose log to show, once they are read."""
         self.read_only = read_only
         self.bridge: Bridge | None = None
         self.runner_here = False
@@ -89,6 +114,10 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
                     yield FilterBar(table, id="filter")
                     yield table
             yield DetailPane(id="detail")
+        if self.replayed:
+            from meshtui.widgets.replay_bar import ReplayBar
+
+            yield ReplayBar(id="replay")
         yield JournalLine(id="journal")
         yield KeyBar(id="keys")
 
@@ -110,14 +139,23 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             attention=self.query_one(NeedsYou).selected,
             runner_here=self.runner_here,
             read_only=self.read_only,
+            replay=self.replayed,
             side=self.side,
             loop=self.loop,
             mission=self.mission,
             missions_here=self.missions_here,
+            reading=self.reading(),
+            fleet=self.of_fleet,
+            needs=len(cast("HasNeeds", self.app).needs),
             marked=len(self.listing.marks),
             filtering=bool(self.listing.filter.text),
             undoable=len(self.steps) > 0,
         )
+
+    @property
+    def replayed(self) -> bool:
+        """Whether a recording is shown."""
+        return hasattr(self.app, "player")
 
     @property
     def listing(self) -> ListTable[Any]:
@@ -165,6 +203,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             labels["requeue"], labels["withdraw"] = "repair", "drop"
         if self.mission is not None and all(loop.status == "planned" for loop in self.mission.loops):
             labels["resume_mission"] = "start"
+        labels.update(self.reading_labels())
         if situation.marked:
             for action in ON_MARKS.get("loops" if self.side == "loops" else self.section, ()):
                 label = labels.get(action, BY_ACTION[action].label)
@@ -178,6 +217,8 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
         view = self.view
         if view is None:
             return "Reading the run directory…"
+        if self.replayed:
+            return None if view.rows(self.section) else "Nothing stood here at that time."
         if not view.exists:
             return "No lane here yet. e enqueues its first envelope, n plans a mission."
         if not view.complete and not view.rows(self.section):
@@ -248,11 +289,13 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     @on(ViewChanged)
     def _take_view(self, message: ViewChanged) -> None:
         self.view = message.view
+        cast("HasNeeds", self.app).take_view(message.view)
         self.draw()
+        self._go_on()
         # A timeline that is open goes on.
-        take = getattr(self.app.screen, "show_missions", None)
+        take = getattr(self.app.screen, "show_view", None)
         if take is not None:
-            take(message.view.missions)
+            take(message.view)
         for warning in message.view.warnings:
             if warning not in self._warned:
                 self._warned.add(warning)
@@ -293,7 +336,7 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
             "error" if severity == "error" else "warning" if severity == "warning" else "information"
         )
         self.app.notify(shown, severity=level, timeout=8 if level != "information" else 5, markup=False)
-        self.query_one(JournalLine).note(Note(now_of(self), shown, LOOK_OF[level]))
+        self.query_one(JournalLine).note(Note(now_of(self), shown.partition(WITH)[0], LOOK_OF[level]))
 
     @on(QueueTable.Highlighted)
     def _selected(self, message: QueueTable.Highlighted) -> None:
@@ -331,6 +374,22 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     @on(NeedsYou.Shown)
     def _attention_shown(self, message: NeedsYou.Shown) -> None:
         self.show_key(message.item.key)
+
+    def go_to(self, key: str | None, log: Attention | None = None) -> None:
+        """Select the record ``key``, or show what ``log`` wrote, as soon as it is read."""
+        self._goal = (key, log)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        key, log = self._goal
+        if self.view is None or key is None:
+            return
+        if self.show_key(key):
+            self._goal = (None, None)
+            if log is not None:
+                self.show_log(log)
+        elif self.view.complete:
+            self._goal = (None, None)
 
     def show_key(self, key: str | None) -> bool:
         """Go to the list that holds the record ``key`` and select it."""
@@ -370,8 +429,9 @@ class LaneScreen(LaneActions, LoopsSide, Screen[None]):
     @on(events.DescendantFocus)
     def _focus_moved(self) -> None:
         # Narrow: the list is the way back from the details.
+        self.draw_keys()
         if isinstance(self.focused, ListTable):
-            self.remove_class("-detail-open")
+            self.remove_class("-detail-open", "-reading")
             self.look_at("queue" if isinstance(self.focused, QueueTable) else "loops")
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:

@@ -11,7 +11,6 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
-from meshtui.core.view import Row
 from meshtui.receipts import names
 from meshtui.screens.confirm import Question, choice
 from meshtui.theme import MODALS
@@ -25,12 +24,16 @@ class Leave(Question):
         Binding("o", "choose('hand over')", "Hand over", show=False, id="leave.hand_over"),
     ]
 
-    def __init__(self, active: Row | None, lane: bool = True, missions: tuple[str, ...] = ()) -> None:
+    def __init__(self, active: tuple[str, ...], lanes: int = 1, missions: tuple[str, ...] = ()) -> None:
+        """``active`` is what the runners of ``lanes`` lanes work on now."""
         parts = []
-        if lane:
-            stopping = "Stop ends the runner; what is pending waits."
-            if active is not None:
-                stopping = f"Stop ends {active.title} now and puts it back at the head: the work of this attempt is lost."
+        if lanes:
+            runners = "the runner" if lanes == 1 else f"the {lanes} runners"
+            stopping = f"Stop ends {runners}; what is pending waits."
+            if active:
+                it = "it" if len(active) == 1 else "each"
+                work = "this attempt" if len(active) == 1 else "these attempts"
+                stopping = f"Stop ends {names(active)} now and puts {it} back at the head: the work of {work} is lost."
             parts.append(stopping)
         if missions:
             name = "mission" if len(missions) == 1 else "missions"
@@ -38,7 +41,7 @@ class Leave(Question):
                 f"Stop ends the calls of {name} {names(missions)}; a resume goes on from the last checkpoints."
             )
         parts.append("Hand over starts a detached runner, which adopts the running call and carries on.")
-        what = "A runner lives" if lane else "A mission runs"
+        what = f"{lanes} runners live" if lanes > 1 else "A runner lives" if lanes else "A mission runs"
         super().__init__(f"{what} in this console", " ".join(parts))
 
     def answers(self) -> list[Button]:

@@ -185,7 +185,8 @@ class LoopsSide(MissionActions):
     def focus_list(self) -> None:
         """Go to the list that is looked at."""
         table = self.loop_table
-        (table if self.side == "loops" and table is not None else self.query_one(QueueTable)).focus()
+        # At once: a field may be opened right after it.
+        self.set_focus(table if self.side == "loops" and table is not None else self.query_one(QueueTable))
 
     def action_turn(self, by: int) -> None:
         """Go to the next panel."""
@@ -244,7 +245,7 @@ class LoopsSide(MissionActions):
         if message.loss is None:
             self.tell(message.question)
         else:
-            self._confirm(message.question, message.loss, message.yes, message.then)
+            self._confirm(message.question, message.loss, message.yes, message.then, command=message.command)
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._share_room)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from meshtui import receipts
+from meshtui import command_lines, receipts
 from meshtui.bridge import Bridge
 from meshtui.commands import Situation
 from meshtui.core.lane.ways import way_out
-from meshtui.core.view import Attention, Exit, LaneView
+from meshtui.core.view import LaneView
 from meshtui.messages import Planned, Verified, WouldLose
 from meshtui.missions import KillResult
 from meshtui.receipts import count
@@ -56,6 +56,18 @@ class MissionActions(_Base):
 
         def _refused(self, action: str) -> bool: ...
 
+        def ask_verdict(
+            self,
+            bridge: Bridge | None,
+            mission: MissionView,
+            loop: LoopRow,
+            verdict: Literal["approve", "reject"] | None,
+        ) -> None: ...
+
+        def ask_kill(
+            self, bridge: Bridge | None, mission: MissionView, loop: LoopRow, *, command: str
+        ) -> None: ...
+
         def _confirm(
             self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
         ) -> None: ...
@@ -78,26 +90,9 @@ class MissionActions(_Base):
             self._kill_several(marked)
             return
         loop = marked[0] if marked else now.loop
-        self._ask_kill(next((one for one in self._missions if loop in one.loops), now.mission), loop)
-
-    def _ask_kill(self, mission: MissionView, loop: LoopRow) -> None:
-        bridge = self.bridge
-        after = [one.loop_id for one in mission.loops if loop.loop_id in one.dependencies and not one.ended]
-        loss = "It has not started; it will not run."
-        if loop.status == "running":
-            loss = "Its calls and everything they started will be ended now; the work of this phase is lost, what was committed before is kept."
-        if after:
-            loss += f" {receipts.names(after)} cannot run without it."
-        if bridge is not None:
-            self._confirm(
-                f"Kill {loop.loop_id}?",
-                f"{loss} r resumes the mission later.",
-                "Kill",
-                lambda: bridge.operate_missions(
-                    lambda ops: ops.kill(mission, loop.loop_id), receipts.loops_killed
-                ),
-                command=way_out("kill", loop.loop_id, self.root, "--mission", mission.mission_id),
-            )
+        mission = next((one for one in self._missions if loop in one.loops), now.mission)
+        command = way_out("kill", loop.loop_id, self.root, "--mission", mission.mission_id)
+        self.ask_kill(self.bridge, mission, loop, command=command)
 
     @property
     def _missions(self) -> tuple[MissionView, ...]:
@@ -211,7 +206,8 @@ class MissionActions(_Base):
             work = partial(
                 bridge.operate_missions, lambda ops: ops.discard(mission, found), receipts.discarded
             )
-            return WouldLose(question, loss, "Discard", work)
+            command = way_out("discard", mission.mission_id, self.root)
+            return WouldLose(question, loss, "Discard", work, command=command)
 
         bridge.ask_missions(lambda ops: ops.losses(mission), ask)
 
@@ -223,7 +219,8 @@ class MissionActions(_Base):
         def ask(found: Prunable) -> WouldLose:
             question, loss = receipts.would_prune(found)
             work = partial(bridge.operate_missions, lambda ops: ops.prune(found), receipts.pruned)
-            return WouldLose(question, loss, "Remove", work)
+            command = command_lines.on_lane("prune", self.root)
+            return WouldLose(question, loss, "Remove", work, command=command)
 
         bridge.ask_missions(lambda ops: ops.prunable(), ask)
 
@@ -232,46 +229,9 @@ class MissionActions(_Base):
     def action_answer_loop(self) -> None:
         now = self.situation
         if not self._refused("answer_loop") and now.loop is not None and now.mission is not None:
-            self._ask_verdict(now.mission, now.loop, None)
+            self.ask_verdict(self.bridge, now.mission, now.loop, None)
 
-    def _ask_verdict(
-        self, mission: MissionView, loop: LoopRow, verdict: Literal["approve", "reject"] | None
-    ) -> None:
-        from meshtui.screens.verdict import Given, VerdictForm
-
-        bridge = self.bridge
-
-        def decided(given: Given | None) -> None:
-            if given is not None and bridge is not None:
-                bridge.operate_missions(
-                    lambda ops: ops.answer(mission, loop.loop_id, given.verdict, given.reason),
-                    receipts.verdict_given,
-                )
-
-        self.app.push_screen(VerdictForm(mission, loop, verdict), decided)
-
-    def take_mission_exit(self, item: Attention, way: Exit) -> None:
-        """Take one way out of what a mission needs."""
-        mission, loop = self._behind(item)
-        if mission is None:
-            self.tell(f"{item.subject} is not listed any more", "warning")
-        elif way.action == "resume":
-            self.run_mission(mission.mission_id)
-        elif loop is not None and way.action == "kill":
-            self._ask_kill(mission, loop)
-        elif loop is not None and way.action in ("approve", "reject"):
-            self._ask_verdict(mission, loop, "approve" if way.action == "approve" else "reject")
-
-    def _behind(self, item: Attention) -> tuple[MissionView | None, LoopRow | None]:
-        for mission in self.view.missions if self.view is not None else ():
-            if item.key is None and mission.mission_id == item.subject:
-                return mission, None
-            for loop in mission.loops:
-                if loop.key == item.key:
-                    return mission, loop
-        return None, None
-
-    # Proof and timeline
+    # Proof
 
     def action_verify(self) -> None:
         now, pane, bridge = self.situation, self.loop_pane, self.bridge
@@ -293,15 +253,6 @@ class MissionActions(_Base):
             lambda checks: Verified(loop.key, checks),
             lambda: Verified(loop.key, None),
         )
-
-    def action_timeline(self) -> None:
-        if self._refused("timeline"):
-            return
-        from meshtui.screens.timeline import Timeline
-
-        mission = self.situation.mission
-        if mission is not None:
-            self.app.push_screen(Timeline(mission))
 
     # Planning
 

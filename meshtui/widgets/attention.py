@@ -13,6 +13,7 @@ from textual.message import Message
 
 from meshtui.core.view import Attention, Exit, LaneView
 from meshtui.status import attention_mark
+from meshtui.steady import Steady
 from meshtui.text import clean, cut_end, cut_middle, duration, fit
 from meshtui.widgets.paint import Line, Painted, Span, crop, now_of, width_of
 
@@ -47,8 +48,7 @@ class NeedsYou(Painted, can_focus=True):
         super().__init__(id=id)
         self.items: tuple[Attention, ...] = ()
         self._index = 0
-        self._by_hand = False
-        """Whether the operator chose the selected item."""
+        self.steady = Steady()
         self.most = MOST
         self.read_only = False
         """Whether only what changes nothing can be taken."""
@@ -67,28 +67,30 @@ class NeedsYou(Painted, can_focus=True):
         items = view.attention if view is not None else ()
         if items is not self.items and items != self.items:
             kept = self.selected
-            known = {(item.kind, item.subject) for item in self.items}
             self.items = items
-            same = [
-                index
-                for index, item in enumerate(items)
-                if kept is not None and (item.kind, item.subject) == (kept.kind, kept.subject)
-            ]
-            self._by_hand = self._by_hand and bool(same)
-            # What was parked just now is answered first, unless the operator is at something else.
-            fresh = [
-                index
-                for index, item in enumerate(items)
-                if item.kind in ("parked", "handoff") and (item.kind, item.subject) not in known
-            ]
-            if fresh and not self._by_hand:
-                self._index = fresh[0]
+            at = next(
+                (index for index, item in enumerate(items) if kept is not None and _same(item, kept)), None
+            )
+            if kept is None:
+                # What waits for an answer comes before what only ended.
+                waits = (index for index, item in enumerate(items) if item.kind in ("parked", "handoff"))
+                self._index = next(waits, 0)
             else:
-                self._index = same[0] if same else max(0, min(self._index, len(items) - 1))
+                # Where it went, the item that took its place: the number keys ask before they mean that one.
+                self._index = at if at is not None else max(0, min(self._index, len(items) - 1))
             self.display = bool(items)
             self.border_title = f"Needs you · {len(items)}" if items else ""
             self._fit()
+        if view is not None:
+            self._see(by_hand=False)
         self.repaint()
+
+    def _see(self, *, by_hand: bool) -> None:
+        item = self.selected
+        key = None
+        if item is not None:
+            key = (item.kind, item.subject, item.key, tuple((way.label, way.command) for way in item.exits))
+        self.steady.see(key, now_of(self), by_hand=by_hand)
 
     def on_resize(self) -> None:
         self._fit()
@@ -97,7 +99,8 @@ class NeedsYou(Painted, can_focus=True):
         """Take as many lines as there is to show, of a low screen only a few."""
         lines = self.screen.size.height
         self.most = MOST if lines >= 24 else 2 if lines >= 16 else 1
-        shown = min(len(self.items), self.most)
+        shown, hidden = min(len(self.items), self.most), len(self.items) > self.most
+        self.border_subtitle = f"{shown} of {len(self.items)} · I shows all" if hidden else ""
         ways = self._stacked and any(item.exits for item in self.items)
         self.styles.height = shown + int(ways) + 2
 
@@ -105,9 +108,9 @@ class NeedsYou(Painted, can_focus=True):
         """Select the item ``by`` lines further."""
         if not self.items:
             return
-        self._by_hand = True
         index = self._index + by
         self._index = index % len(self.items) if around else max(0, min(index, len(self.items) - 1))
+        self._see(by_hand=True)
         self.repaint()
 
     def action_step(self, by: int) -> None:
@@ -144,7 +147,7 @@ class NeedsYou(Painted, can_focus=True):
             return
         index = self._line_items[offset.y]
         was, self._index = self._index, index
-        self._by_hand = True
+        self._see(by_hand=True)
         for y, start, end, number in self._exits_at:
             if y == offset.y and start <= offset.x < end:
                 self.post_message(self.Picked(number))
@@ -236,6 +239,11 @@ def _exits(item: Attention, selected: bool, *, read_only: bool) -> Line:
         spans.append((f" {number} " if takes else "   ", "cap" if takes else "text"))
         spans.append((f" {clean(way.label)}", "text" if takes else "muted"))
     return tuple(spans)
+
+
+def _same(item: Attention, other: Attention) -> bool:
+    """Whether two are the same thing, at two moments."""
+    return (item.kind, item.subject, item.key) == (other.kind, other.subject, other.key)
 
 
 def exit_by_number(item: Attention | None, number: int) -> Exit | None:

@@ -11,8 +11,9 @@ from rich.cells import cell_len
 from meshtui.core.clock import from_iso
 from meshtui.core.lane.attention import span
 from meshtui.core.view import Detail, Doing, Row
-from meshtui.status import gate_mark, handoff_mark, row_mark
+from meshtui.status import row_mark
 from meshtui.text import clean, duration, moment, stopwatch
+from meshtui.widgets.describe_handoff import handoff_items
 from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, bar
 
 _BAR = 24
@@ -220,70 +221,6 @@ def result_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
         items.append(Fact("usage", spoken))
     if result.get("output"):
         items += [GAP, Head("reply"), Body(_text(result["output"]))]
-    return items
-
-
-def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
-    """What the phase hands on, its gates first."""
-    handoff = detail.handoff if detail is not None else None
-    if not handoff:
-        return [Fact("", "No handoff: only phases of the schema hq-phase-envelope/v1 leave one.", "muted")]
-    status = handoff_mark(_text(handoff.get("status", "?")))
-    who = " · ".join(clean(handoff[name]) for name in ("story_id", "phase", "worker_id") if handoff.get(name))
-    items: list[Item] = [
-        Raw(((f"{status.glyph} {clean(status.word)}", status.look), ("  ", "text"), (who, "strong")))
-    ]
-    if handoff.get("summary"):
-        items.append(Body(_text(handoff["summary"])))
-    gates = handoff.get("back_pressure")
-    if isinstance(gates, dict):
-        passed = sum(1 for value in gates.values() if value == "pass")
-        items += [GAP, Raw((("gates".ljust(LABEL), "muted"), (f"{passed} of {len(gates)} passed", "text")))]
-        for name, value in gates.items():
-            mark = gate_mark(_text(value))
-            items.append(
-                Raw(
-                    (
-                        ("  ", "text"),
-                        (f"{mark.glyph} {clean(mark.word)}".ljust(11), mark.look),
-                        (clean(name), "text"),
-                    )
-                )
-            )
-    items += _evidence(handoff.get("ac_evidence"), _criteria(detail))
-    for name, label in (("files_changed", "files changed"), ("commits", "commits")):
-        values = handoff.get(name)
-        if isinstance(values, list) and values:
-            items += [GAP, Head(f"{label} · {len(values)}")]
-            items += [Body(_text(value), indent=2, mark="") for value in values]
-    if handoff.get("context_for_next"):
-        items += [GAP, Head("for the next phase"), Body(_text(handoff["context_for_next"]))]
-    return items
-
-
-def _criteria(detail: Detail | None) -> list[Any]:
-    """The acceptance criteria that the envelope names."""
-    record = detail.record if detail is not None else None
-    envelope = record.get("envelope") if record else None
-    values = envelope.get("acceptance_criteria") if isinstance(envelope, dict) else None
-    return values if isinstance(values, list) else []
-
-
-def _evidence(entries: object, criteria: list[Any]) -> list[Item]:
-    if not isinstance(entries, list) or not entries:
-        return []
-    items: list[Item] = [GAP, Head("acceptance criteria")]
-    for entry in entries:
-        if isinstance(entry, dict):
-            met = entry.get("met") is True
-            word = "✔ met    " if met else "✖ not met"
-            index = entry.get("index", "?")
-            criterion = entry.get("criterion")
-            if not criterion and isinstance(index, int) and 0 <= index < len(criteria):
-                criterion = criteria[index]
-            name = f"{_text(index)}  {clean(criterion or '')}"
-            items.append(Raw((("  ", "text"), (word, "ok" if met else "bad"), ("  " + name, "text"))))
-            items.append(Body(_text(entry.get("evidence", "")), "muted", indent=13))
     return items
 
 

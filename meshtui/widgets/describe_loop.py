@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from rich.cells import cell_len
 
-from meshtui.core.mesh.detail import Claim, Diff, DiffFile, Finding, Gate, Kept, Log, Proof
-from meshtui.core.mesh.verify import Check
+from meshtui.core.mesh.detail import Diff, Finding, Gate, Kept, Log
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.receipts import count
-from meshtui.status import RISK_LOOKS, VERDICT_MARKS, Mark, event_look, loop_mark, mission_mark
-from meshtui.text import clean, clean_output, duration, moment, number, stopwatch, time_of_day
+from meshtui.status import RISK_LOOKS, Mark, event_look, loop_mark, mission_mark
+from meshtui.text import clean, clean_output, moment, number, stopwatch, time_of_day
 from meshtui.widgets.describe import doing_items, used_text
+from meshtui.widgets.describe_proof import took
 from meshtui.widgets.loops import bar_look, phase_of, used_of
 from meshtui.widgets.paint import Line, Span
+from meshtui.widgets.pane import ToLog
 from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, Ready, bar
 
+Where = Callable[[str], Path | None]
+"""Finds a log by the name a gate or a proof gives it."""
 GAP = Raw(())
 READING: list[Item] = [Fact("", "Reading…", "muted")]
 _BAR = 16
@@ -44,13 +48,6 @@ _PHASES = {
     "finalizer": "the result is judged",
     "handoff": "it waits for a person",
 }
-
-
-def took(ms: int) -> str:
-    """How long something took: ``310 ms``, ``12.8 s``, then as :func:`duration`."""
-    if ms < 1000:
-        return f"{ms} ms"
-    return f"{ms / 1000:.1f} s" if ms < 60_000 else duration(ms)
 
 
 # -- state ------------------------------------------------------------------------------------------
@@ -205,92 +202,29 @@ def _mission(mission: MissionView) -> Iterator[Item]:
 
 # -- diff -------------------------------------------------------------------------------------------
 
-_LETTERS = {"A": "ok", "D": "bad", "M": "text", "R": "run", "T": "warn"}
-
 
 def diff_items(row: LoopRow, diff: Diff | None) -> list[Item]:
-    """The files first, then the patch, coloured."""
+    """Why there is no patch to show."""
     if diff is None:
         return READING
-    items: list[Item] = []
-    if diff.problem:
-        items += [Fact("problem", diff.problem, "bad"), GAP]
-    if not diff.files and not diff.lines:
-        text = (
-            "It changed nothing."
-            if row.ended
-            else "Nothing to compare yet: the makers have left no candidate."
-        )
-        return [*items, Fact("", text, "muted")]
-    added, removed = sum(one.insertions for one in diff.files), sum(one.deletions for one in diff.files)
-    items.append(
-        Raw(
-            (
-                (f"+{number(added)}", "ok"),
-                (" ", "text"),
-                (f"-{number(removed)}", "bad"),
-                (f"  in {count(len(diff.files), 'file')}", "text"),
-                (f"  {clean(diff.source)}", "muted"),
-            )
-        )
+    items: list[Item] = [Fact("problem", diff.problem, "bad"), GAP] if diff.problem else []
+    if diff.files:
+        items += [Body(f"{one.status} {one.path}") for one in diff.files]
+        return items
+    text = (
+        "It changed nothing." if row.ended else "Nothing to compare yet: the makers have left no candidate."
     )
-    width = min(44, max((cell_len(clean(one.path)) for one in diff.files), default=0))
-    items += [Raw(_file_line(one, width)) for one in diff.files]
-    items.append(Ready(tuple(_patch_lines(diff.lines))))
-    if diff.cut:
-        items.append(Fact("", "… more: the rest stands in the commit", "muted"))
-    return items
-
-
-def _file_line(one: DiffFile, width: int) -> Line:
-    path = clean(one.path)
-    counts: list[Span] = (
-        [("binary", "muted")]
-        if one.binary
-        else [(f"+{one.insertions}", "ok"), (" ", "text"), (f"-{one.deletions}", "bad")]
-    )
-    filling = " " * max(0, width - cell_len(path))
-    return (
-        ("  ", "text"),
-        (f"{clean(one.status)} ", _LETTERS.get(one.status, "text")),
-        (path + filling + "  ", "text"),
-        *counts,
-    )
-
-
-def _path_in(names: str) -> str:
-    """``a/x b/x`` as ``x``, a rename as both."""
-    before, found, after = names.partition(" b/")
-    if found and before == f"a/{after}":
-        return after
-    return names
-
-
-def _patch_lines(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    hunk = False
-    for raw in lines:
-        line = clean(raw.expandtabs(4))
-        if raw.startswith("diff --git "):
-            hunk = False
-            yield "", "text"
-            yield _path_in(line.removeprefix("diff --git ")), "strong"
-        elif raw.startswith("@@"):
-            hunk = True
-            yield line, "run"
-        elif not hunk:
-            # What says nothing that the list of files does not say.
-            if not raw.startswith(("index ", "--- ", "+++ ")) and line:
-                yield line, "muted"
-        else:
-            look = "ok" if raw.startswith("+") else "bad" if raw.startswith("-") else "muted"
-            yield line, look
+    return [*items, Fact("", text, "muted")]
 
 
 # -- gates ------------------------------------------------------------------------------------------
 
 
-def gate_items(row: LoopRow, gates: tuple[Gate, ...] | None) -> list[Item]:
-    """Every gate with its result, and what it printed; those that failed first to be read."""
+def gate_items(row: LoopRow, gates: tuple[Gate, ...] | None, where: Where) -> list[Item]:
+    """Every gate with its result, and what it printed; those that failed first to be read.
+
+    ``where`` finds a log; enter opens it.
+    """
     if gates is None:
         return READING
     if not gates:
@@ -298,10 +232,15 @@ def gate_items(row: LoopRow, gates: tuple[Gate, ...] | None) -> list[Item]:
     passed = sum(1 for gate in gates if gate.result == "passed")
     items: list[Item] = [Raw((("gates".ljust(LABEL), "muted"), (f"{passed} of {len(gates)} passed", "text")))]
     width = min(34, max(cell_len(clean(gate.gate_id)) for gate in gates))
-    items += [Raw(_gate_line(gate, width)) for gate in gates]
+    items += [Raw(_gate_line(gate, width), _gate_target(gate, where)) for gate in gates]
     for gate in sorted(gates, key=lambda one: one.result != "failed"):
-        items += _gate_log(gate)
+        items += _gate_log(gate, where)
     return items
+
+
+def _gate_target(gate: Gate, where: Where) -> ToLog | None:
+    path = where(gate.log)
+    return ToLog(path, f"log of gate {clean(gate.gate_id)}") if path is not None else None
 
 
 def _gate_line(gate: Gate, width: int) -> Line:
@@ -327,12 +266,12 @@ def _gate_line(gate: Gate, width: int) -> Line:
     )
 
 
-def _gate_log(gate: Gate) -> Iterator[Item]:
+def _gate_log(gate: Gate, where: Where) -> Iterator[Item]:
     if not (gate.tail or gate.blockers or gate.left_behind or gate.base_failed):
         return
     mark = _GATE_MARKS[gate.result]
     yield GAP
-    yield Raw(((f"{mark.glyph} ", mark.look), (clean(gate.gate_id), "strong")))
+    yield Raw(((f"{mark.glyph} ", mark.look), (clean(gate.gate_id), "strong")), _gate_target(gate, where))
     if gate.command and not gate.command.startswith("builtin:"):
         yield Body(f"$ {gate.command}", "muted", indent=2)
     for text in gate.blockers:
@@ -345,83 +284,7 @@ def _gate_log(gate: Gate) -> Iterator[Item]:
         tuple((f"  {line}", "text") for line in clean_output("\n".join(gate.tail))) if gate.tail else ()
     )
     if gate.log:
-        yield Body(gate.log, "muted", indent=2)
-
-
-# -- proof ------------------------------------------------------------------------------------------
-
-
-def proof_items(proof: Proof | None, checks: tuple[Check, ...] | None, verifying: bool) -> list[Item]:
-    """The claims with their evidence; after verification what became of each."""
-    if proof is None:
-        return READING
-    items: list[Item] = []
-    if verifying:
-        items += [Fact("", "Verifying…", "run"), GAP]
-    elif checks is not None:
-        items += [*_checks(checks), GAP]
-    elif proof.exists:
-        items += [Raw((("v", "key"), (" verifies: what can be computed again is", "muted"))), GAP]
-    if not proof.exists:
-        return [*items, Fact("", "No proof yet: it is written when the loop ends.", "muted")]
-    items.append(Fact("status", proof.status or "?"))
-    for label, commit in (("base", proof.base), ("head", proof.head)):
-        if commit:
-            items.append(Fact(label, commit[:12]))
-    if proof.claims:
-        items += [GAP, Head(f"claims · {len(proof.claims)}")]
-    for claim in proof.claims:
-        items += _claim(claim)
-    if proof.blockers:
-        items += [GAP, Head("blockers", "bad"), *(Body(text, indent=2, mark="·") for text in proof.blockers)]
-    return items
-
-
-def _checks(checks: tuple[Check, ...]) -> Iterator[Item]:
-    bad = sum(1 for check in checks if check.verdict == "mismatch")
-    claimed = sum(1 for check in checks if check.verdict == "claimed")
-    if bad:
-        yield Head(f"✖ the proof does not hold · {bad} of {len(checks)} differ", "bad")
-    elif not checks:
-        yield Head("nothing to verify yet: no loop has ended", "muted")
-    else:
-        words = f", {claimed} only claimed" if claimed else ""
-        yield Head(f"✔ the proof holds · {len(checks) - claimed} of {len(checks)} verified{words}", "ok")
-    subjects = {check.subject for check in checks}
-    for check in sorted(checks, key=lambda one: ("mismatch", "claimed", "verified").index(one.verdict)):
-        mark = VERDICT_MARKS[check.verdict]
-        where = f"{clean(check.subject)}: " if len(subjects) > 1 else ""
-        yield Raw(
-            (
-                ("  ", "text"),
-                (f"{mark.glyph} {mark.word}", mark.look),
-                (f"  {where}{clean(check.claim)}", "text"),
-            )
-        )
-        said = check.text.removeprefix("claimed, not verified: ")
-        yield Body(said, "bad" if check.verdict == "mismatch" else "muted", indent=4)
-
-
-def _claim(claim: Claim) -> Iterator[Item]:
-    facts = []
-    if claim.exit_code is not None:
-        facts.append(f"exit {claim.exit_code}")
-    if claim.duration_ms is not None:
-        facts.append(took(claim.duration_ms))
-    bad = claim.claim.endswith(("failed", "rejected"))
-    yield Raw(
-        (
-            ("  ", "text"),
-            ("· ", "muted"),
-            (clean(claim.claim), "bad" if bad else "text"),
-            ("  " + " · ".join(facts), "muted"),
-        )
-    )
-    if claim.command:
-        yield Body(f"$ {claim.command}", "muted", indent=4)
-    if claim.log:
-        seal = f"  sha256 {claim.sha256[:12]}…" if claim.sha256 else ""
-        yield Body(claim.log + seal, "muted", indent=4)
+        yield Body(f"{gate.log}  (enter opens it)", "muted", indent=2)
 
 
 # -- findings ---------------------------------------------------------------------------------------
@@ -462,8 +325,8 @@ def _finding(one: Finding) -> Iterator[Item]:
 # -- log --------------------------------------------------------------------------------------------
 
 
-def log_items(log: Log | None, output: tuple[tuple[str, str], ...]) -> list[Item]:
-    """The loop's events, and below them what its workers print."""
+def log_items(log: Log | None) -> list[Item]:
+    """The loop's events."""
     if log is None:
         return READING
     items: list[Item] = []
@@ -476,8 +339,6 @@ def log_items(log: Log | None, output: tuple[tuple[str, str], ...]) -> list[Item
         if line.message:
             spans.append((f"  {clean(line.message)}", "text"))
         items.append(Raw(tuple(spans)))
-    if output:
-        items += [GAP, Ready(output)]
-    if not items:
+    if not items and not log.calls:
         items.append(Fact("", "Nothing happened yet: the loop has not started.", "muted"))
     return items

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar
 
-from meshtui.core.view import Detail, Row
+from meshtui.core.view import CallView, Detail, Row
 from meshtui.messages import OutputRead
 from meshtui.text import clean
 from meshtui.widgets.describe import DESCRIBE
+from meshtui.widgets.document import Document
+from meshtui.widgets.logs import CallLogs, call_facts
 from meshtui.widgets.paint import now_of
-from meshtui.widgets.pane import PartsPane
-from meshtui.widgets.prose import Fact, Item, Ready
+from meshtui.widgets.pane import Outside, PartsPane
+from meshtui.widgets.prose import Fact, Item
 from meshtui.widgets.tabs import TabSpec
 
 PARTS = ("envelope", "output", "result", "handoff")
@@ -27,6 +30,7 @@ class DetailPane(PartsPane):
         self.row: Row | None = None
         self.detail: Detail | None = None
         self.output: OutputRead | None = None
+        self._logs = CallLogs()
 
     def show_row(self, row: Row | None) -> None:
         """Show what the list knows of ``row`` until its files are read."""
@@ -49,6 +53,9 @@ class DetailPane(PartsPane):
             self.output = message
             if self.part == "output":
                 self.draw()
+
+    def on_unmount(self) -> None:
+        self._logs.keep(())
 
     def tick(self) -> None:
         """Let times go on."""
@@ -83,10 +90,35 @@ class DetailPane(PartsPane):
         return DESCRIBE[self.part](self.row, self.detail, now_of(self))
 
     def _output(self) -> Sequence[Item]:
-        if self.output is not None and self.output.lines:
-            return [Ready(self.output.lines)]
         if self.output is not None and self.output.live:
             return [Fact("", "Nothing written yet; it appears here as it comes.", "muted")]
         if self.detail is None and self.row is not None and self.row.call_id:
             return [Fact("", "Reading…", "muted")]
         return [Fact("", "No output: the envelope was not run yet, or its call wrote nothing.", "muted")]
+
+    @property
+    def _call(self) -> CallView | None:
+        """The call whose output is shown."""
+        if self.output is not None and self.output.call is not None:
+            return self.output.call
+        return self.detail.call if self.detail is not None else None
+
+    def document(self) -> Document | None:
+        call = self._call if self.part == "output" else None
+        return self._logs.of(call) if call is not None else None
+
+    def json_value(self) -> tuple[Any, Path | None] | None:
+        detail, call = self.detail, self._call
+        if self.part == "output":
+            return (call_facts(call), call.folder / "call.json") if call is not None else None
+        if detail is None:
+            return None
+        value = {"envelope": detail.record, "result": detail.result, "handoff": detail.handoff}[self.part]
+        return (value, None) if value is not None else None
+
+    def outside(self) -> Outside | None:
+        call = self._call
+        if self.part == "output" and call is not None:
+            doc = self.document()
+            return Outside(doc.path if doc is not None else None)
+        return None

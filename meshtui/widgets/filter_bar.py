@@ -51,7 +51,8 @@ class FilterBar(Vertical):
     def open(self) -> None:
         """Show it and type into it."""
         self.display = True
-        self.field.focus()
+        # At once, and not after what is in the queue: the next letters are meant for it.
+        self.screen.set_focus(self.field)
         self.draw()
 
     def drop(self) -> None:

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from rich.cells import cell_len
 from textual import events
 from textual.content import Content
+from textual.dom import DOMNode
 
-from meshtui.commands import BY_ACTION, COMMANDS, Command, Situation
+from meshtui.commands import BY_ACTION, COMMANDS, REPLAY, Command, Situation
 from meshtui.keymap import display, normal
 from meshtui.widgets.paint import Line, Painted, Span, keys_of
 
@@ -28,15 +29,7 @@ class KeyBar(Painted):
         self.repaint()
 
     def compose_lines(self, width: int) -> Sequence[Line]:
-        side = self.situation.side
-        offered = [
-            command
-            for command in COMMANDS
-            if command.bar is not None
-            and command.meant(side, filtering=self.situation.filtering)
-            and (side == "queue" or command.group != "Lane")
-            and command.why_not(self.situation) is None
-        ]
+        offered = self._offered()
         keys = {command: self._key(command) for command in offered}
         sizes = {c: cell_len(keys[c]) + 1 + cell_len(self._label(c)) + 2 for c in offered}
         keep = BY_ACTION["help"]
@@ -50,6 +43,27 @@ class KeyBar(Painted):
             self._at.append((x, x + sizes[command] - 2, command))
             x += sizes[command]
         return (tuple(spans),)
+
+    def _offered(self) -> list[Command]:
+        """The commands that make sense now: those for a text while one has the focus."""
+        side, reading = self.situation.side, self.situation.reading
+        if reading is not None:
+            return [
+                one
+                for one in COMMANDS
+                if one.bar is not None and (one.action in reading or one.action == "help")
+            ]
+        return [
+            command
+            for command in ((*REPLAY, *COMMANDS) if self.situation.replay else COMMANDS)
+            if command.bar is not None
+            and command.scope != "text"
+            and command.group != "Reading"
+            and command.at(self.situation.place)
+            and command.meant(side, filtering=self.situation.filtering)
+            and (side == "queue" or command.group != "Lane")
+            and command.why_not(self.situation) is None
+        ]
 
     def _label(self, command: Command) -> str:
         return self.labels.get(command.action, command.label)
@@ -69,5 +83,14 @@ class KeyBar(Painted):
 
     async def on_click(self, event: events.Click) -> None:
         command = self._command_at(event)
-        if command is not None:
-            await self.screen.run_action(command.action)
+        if command is None:
+            return
+        owner: DOMNode = self.screen
+        if command.scope == "replay":
+            owner = self.app
+        elif command.scope == "text" and self.screen.focused is not None:
+            # The text does it, or the pane around it.
+            name = f"action_{command.action.partition('(')[0]}"
+            around = self.screen.focused.ancestors_with_self
+            owner = next((node for node in around if hasattr(node, name)), owner)
+        await self.app.run_action(command.action, owner)

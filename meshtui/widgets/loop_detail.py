@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, cast
 
-from meshtui.core.mesh.detail import LOOP_PARTS, Diff, Kept, Log, LoopDetail, Proof
+from meshtui.core.mesh.detail import (
+    LOOP_PARTS,
+    Diff,
+    Kept,
+    Log,
+    LoopDetail,
+    LoopPart,
+    Proof,
+    home_of,
+    read_files,
+)
 from meshtui.core.mesh.verify import Check
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.messages import LoopRead
 from meshtui.text import clean
 from meshtui.widgets import describe_loop as describe
+from meshtui.widgets.describe_proof import proof_items
+from meshtui.widgets.document import Chain, Document, heading
+from meshtui.widgets.log_doc import written_last
+from meshtui.widgets.logs import CallLogs
 from meshtui.widgets.paint import now_of
-from meshtui.widgets.pane import PartsPane
-from meshtui.widgets.prose import Fact, Item
+from meshtui.widgets.pane import Outside, PartsPane
+from meshtui.widgets.patch_doc import PatchDoc
+from meshtui.widgets.prose import Fact, Item, ItemsDoc
 from meshtui.widgets.tabs import TabSpec
 
 
@@ -28,8 +44,9 @@ class LoopPane(PartsPane):
         self.mission: MissionView | None = None
         self.read: dict[str, LoopDetail] = {}
         """What was read of each part."""
-        self.output: tuple[tuple[str, str], ...] = ()
-        self.live = False
+        self._logs = CallLogs()
+        self._patch: tuple[Diff, PatchDoc] | None = None
+        self._log: tuple[object, Chain] | None = None
         self.checks: dict[str, tuple[Check, ...]] = {}
         """What verifying came to, by the key of the loop."""
         self.verifying: str | None = None
@@ -41,7 +58,8 @@ class LoopPane(PartsPane):
             return
         self.row, self.mission = row, mission
         if another:
-            self.read, self.output, self.live = {}, (), False
+            self.read, self._patch, self._log = {}, None, None
+            self._logs.keep(())
         self.draw(top=another)
 
     def show_read(self, message: LoopRead) -> None:
@@ -49,8 +67,6 @@ class LoopPane(PartsPane):
         if self.row is None or self.row.key != message.key or message.value is None:
             return
         self.read[message.part] = message.value
-        if message.part == "log":
-            self.output, self.live = message.output, message.live
         self.draw()
 
     def show_checks(self, key: str, checks: tuple[Check, ...] | None) -> None:
@@ -68,6 +84,9 @@ class LoopPane(PartsPane):
         if self.verifying == key:
             self.verifying = None
             self.draw()
+
+    def on_unmount(self) -> None:
+        self._logs.keep(())
 
     def tick(self) -> None:
         """Let times go on."""
@@ -113,10 +132,75 @@ class LoopPane(PartsPane):
             return describe.diff_items(row, value if isinstance(value, Diff) else None)
         if self.part == "proof":
             proof = value if isinstance(value, Proof) else None
-            return describe.proof_items(proof, self.checks.get(row.key), self.verifying == row.key)
+            return proof_items(proof, self.checks.get(row.key), self.verifying == row.key, self._log_path)
         if self.part == "log":
-            return describe.log_items(value if isinstance(value, Log) else None, self.output)
+            return describe.log_items(value if isinstance(value, Log) else None)
         return self._listed(row, value)
+
+    def document(self) -> Document | None:
+        value = self.read.get(self.part)
+        if isinstance(value, Diff) and value.lines:
+            if self._patch is None or self._patch[0] is not value:
+                doc = PatchDoc(value.lines, source=value.source, cut=value.cut, problem=value.problem)
+                # The same patch, read again, stays the same document.
+                doc = self._patch[1] if self._patch is not None and self._patch[1].same(doc) else doc
+                self._patch = (value, doc)
+            return self._patch[1] if self._patch[1].files else None
+        if isinstance(value, Log) and self.part == "log" and value.calls:
+            return self._workers(value)
+        return None
+
+    def _workers(self, log: Log) -> Document:
+        """The loop's events, and below them what its workers print."""
+        written = [(slot, call, tuple(written_last([call.stdout, call.stderr]))) for slot, call in log.calls]
+        key = (log.lines, tuple((slot, paths) for slot, _call, paths in written))
+        if self._log is None or self._log[0] != key:
+            parts: list[Document] = [ItemsDoc(describe.log_items(log))]
+            for slot, call, paths in written:
+                parts.append(heading(clean(slot)))
+                parts += self._logs.parts(call, paths) or [heading("nothing written yet")]
+            self._logs.keep(tuple(path for _slot, _call, paths in written for path in paths))
+            last = [path for _slot, _call, paths in written for path in paths]
+            self._log = (key, Chain(parts, path=last[-1] if last else None, title="log"))
+        return self._log[1]
+
+    def _log_path(self, name: str) -> Path | None:
+        """A log as a proof or a gate names it, if it lies in the run directory."""
+        home = home_of(self.mission) if self.mission is not None else None
+        if home is None or not name:
+            return None
+        root = home.root.resolve()
+        path = (root / name).resolve()
+        return path if path.is_relative_to(root) else None
+
+    def json_value(self) -> tuple[Any, Path | None] | None:
+        if self.row is None or self.mission is None:
+            return None
+        found, path = read_files(self.mission, self.row, cast("LoopPart", self.part))
+        if not found:
+            return None
+        return (next(iter(found.values())) if path.suffix == ".json" else found), path
+
+    def outside(self) -> Outside | None:
+        if self.row is None or self.mission is None:
+            return None
+        if self.part == "diff":
+            return self._work_file()
+        if self.part == "log":
+            doc = self.document()
+            return Outside(doc.path) if doc is not None else None
+        return None
+
+    def _work_file(self) -> Outside | None:
+        """The file whose change is in sight, where its worktree still is; else the patch is handed over."""
+        doc = self.prose.doc
+        found = doc.file_at(self.prose.top[0]) if isinstance(doc, PatchDoc) else None
+        if found is None or self.row is None or not self.row.worktree:
+            return None
+        tree = Path(self.row.worktree).resolve()
+        path = tree / found[0].path
+        inside = path.resolve().is_relative_to(tree) and path.is_file() and not path.is_symlink()
+        return Outside(path, work=True, line=found[1]) if inside else None
 
     def _listed(self, row: LoopRow, value: LoopDetail | None) -> Sequence[Item]:
         from meshtui.core.mesh.detail import Finding, Gate
@@ -124,6 +208,6 @@ class LoopPane(PartsPane):
         entries = value if isinstance(value, tuple) else None
         if self.part == "gates":
             gates = None if entries is None else tuple(one for one in entries if isinstance(one, Gate))
-            return describe.gate_items(row, gates)
+            return describe.gate_items(row, gates, self._log_path)
         findings = None if entries is None else tuple(one for one in entries if isinstance(one, Finding))
         return describe.finding_items(row, findings)

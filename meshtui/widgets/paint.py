@@ -9,7 +9,7 @@ that changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, cast
+from typing import ClassVar, Protocol, cast
 
 from rich.cells import cell_len
 from rich.segment import Segment
@@ -22,7 +22,7 @@ from meshtui.core.clock import Clock
 from meshtui.text import cut_end
 
 Span = tuple[str, str]
-"""Cleaned text and the name of its look."""
+"""Cleaned text and the name of its look, or of several with spaces between, the last on top."""
 Line = tuple[Span, ...]
 
 LOOKS = (
@@ -40,6 +40,16 @@ LOOKS = (
     "rule",
     "cursor",
     "cursor-blur",
+    "added",
+    "removed",
+    "word",
+    "string",
+    "comment",
+    "figure",
+    "name",
+    "match",
+    "match-now",
+    "marked",
 )
 LOOK_CLASSES: set[str] = {f"look--{look}" for look in LOOKS}
 """The component classes of every screen that holds painted widgets."""
@@ -82,7 +92,9 @@ def refresh_of(widget: Widget) -> float:
 def keys_of(widget: Widget, binding_id: str, default: str) -> str:
     """The keys of a binding, as the operator may have chosen them."""
     settings = _settings(widget)
-    return settings.keys.get(binding_id, default) if settings is not None else default
+    # A key may also be changed while the console is open.
+    known = str(getattr(widget.app, "_keymap", {}).get(binding_id, default))
+    return settings.keys.get(binding_id, known) if settings is not None else known
 
 
 def titles_of(widget: Widget, name: str) -> tuple[str, ...] | None:
@@ -116,6 +128,8 @@ def crop(line: Iterable[Span], width: int) -> Line:
 class Painter:
     """Mixed into a widget on a screen that declares :data:`LOOK_CLASSES`; turns lines into strips."""
 
+    ALLOW_SELECT: ClassVar[bool] = False
+    """Whether the mouse chooses text in it: only where that can be read as text."""
     _styles_of: dict[tuple[str, str | None], Style] | None = None
 
     def notify_style_update(self) -> None:
@@ -130,7 +144,7 @@ class Painter:
         if style is None:
             widget = cast("Widget", self)
             style = widget.rich_style
-            for name in (cursor, look):
+            for name in (cursor, *look.split()):
                 if name:
                     style += widget.screen.get_component_rich_style(f"look--{name}", partial=True)
             self._styles_of[look, cursor] = style

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
-from textual.binding import Binding, BindingType
-from textual.geometry import Region, Size
-from textual.scroll_view import ScrollView
-from textual.strip import Strip
-
-from meshtui.text import clean, clean_lines, number, wrap
-from meshtui.widgets.paint import Line, Painter, Span, crop
+from meshtui.text import clean, clean_lines, number
+from meshtui.widgets.document import Document
+from meshtui.widgets.lines import TextLine
+from meshtui.widgets.paint import Line, Span
+from meshtui.widgets.text_pane import TextPane
 
 LABEL = 12
-MOST_LINES = 400
+MOST_LINES = 5000
 """Of one body; the rest stands in the file."""
+MOST_CHARACTERS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +39,10 @@ class Raw:
     """A line made of spans, cut and not wrapped."""
 
     line: Line
+    target: object = None
+    """What enter opens on it, and on what stands below it up to the next one."""
+    hang: int | None = None
+    """Given, it is wrapped after all, its further rows indented so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,135 +66,97 @@ class Ready:
 Item = Fact | Head | Raw | Body | Ready
 
 
-def _wrapped(text: str, width: int) -> Iterable[str]:
-    if text.isascii() and len(text) <= width:
-        return (text,)
-    return wrap(text, width)
+class ItemsDoc(Document):
+    """Facts, headings and bodies as a document."""
+
+    def __init__(self, items: Sequence[Item]) -> None:
+        self.items = tuple(items)
+        self.pointed = any(isinstance(item, Raw) and item.target is not None for item in self.items)
+        self._lines: list[TextLine] = []
+        self._narrow: bool | None = None
+
+    def fit(self, width: int) -> bool:
+        narrow = width < LABEL + 12
+        if narrow == self._narrow:
+            return False
+        self._narrow = narrow
+        self._lines = list(lay_out(self.items, narrow=narrow))
+        return True
+
+    def __len__(self) -> int:
+        if self._narrow is None:
+            self.fit(LABEL * 4)
+        return len(self._lines)
+
+    def line(self, index: int) -> TextLine:
+        return self._lines[index]
+
+    def start(self) -> int:
+        return next((at for at, line in enumerate(self._lines) if line.target is not None), 0)
 
 
-def lay_out(items: Iterable[Item], width: int) -> Iterator[Line]:
-    """The lines of ``items`` in ``width`` cells."""
+def lay_out(items: Iterable[Item], *, narrow: bool = False) -> Iterator[TextLine]:
+    """The lines of ``items``; ``narrow`` leaves no room beside labels."""
+    target: object = None
     for item in items:
         match item:
             case Fact():
-                yield from _fact(item, width)
+                text = clean(item.text)
+                if narrow:
+                    yield TextLine(((f"{item.label} {text}".strip(), item.look),))
+                else:
+                    yield TextLine(((item.label.ljust(LABEL), "muted"), (text, item.look)), hang=LABEL)
             case Head():
-                yield crop(((clean(item.text), item.look),), width)
+                target = None
+                yield TextLine(((clean(item.text), item.look),), whole=True)
             case Raw():
-                yield crop(item.line, width)
+                # What stands below it belongs to it, up to the next one.
+                target = item.target
+                yield TextLine(item.line, whole=item.hang is None, hang=item.hang or 0, target=target)
             case Body():
-                yield from _body(item, width)
+                yield from _body(item, target)
             case Ready():
                 for text, look in item.lines:
-                    for piece in _wrapped(text, width):
-                        yield ((piece, look),)
+                    yield TextLine(((text, look),), hang=_indent(text), target=target)
 
 
-def _fact(item: Fact, width: int) -> Iterator[Line]:
-    if width < LABEL + 12:
-        for piece in wrap(f"{item.label} {clean(item.text)}".strip(), width):
-            yield ((piece, item.look),)
-        return
-    label = item.label.ljust(LABEL)
-    for piece in wrap(clean(item.text), width - LABEL):
-        yield ((label, "muted"), (piece, item.look))
-        label = " " * LABEL
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip(" "))
 
 
-def _body(item: Body, width: int) -> Iterator[Line]:
-    lines = clean_lines(item.text[:200_000])
+def _body(item: Body, target: object) -> Iterator[TextLine]:
+    lines = clean_lines(item.text[:MOST_CHARACTERS])
     mark = item.mark.ljust(item.indent)
-    inner = max(1, width - item.indent)
     for line in lines[:MOST_LINES]:
-        for piece in _wrapped(line[:20_000], inner):
-            spans: list[Span] = [(mark, "muted")] if mark else []
-            yield (*spans, (piece, item.look))
-            mark = " " * item.indent
+        shown = line[:20_000]
+        spans: list[Span] = [(mark, "muted")] if mark else []
+        yield TextLine((*spans, (shown, item.look)), hang=item.indent + _indent(shown), target=target)
+        mark = " " * item.indent
     if len(lines) > MOST_LINES:
-        yield ((" " * item.indent + f"… {number(len(lines) - MOST_LINES)} more lines", "muted"),)
+        more = f"… {number(len(lines) - MOST_LINES)} more lines"
+        yield TextLine(((" " * item.indent + more, "muted"),), target=target)
 
 
-class Prose(Painter, ScrollView, can_focus=True):
-    """A scrolled text; with ``follows`` it stays at its end unless the operator scrolled away."""
-
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "scroll_down", "Down", show=False, id="detail.down"),
-        Binding("k,up", "scroll_up", "Up", show=False, id="detail.up"),
-        Binding("g,home", "scroll_home", "Start", show=False, id="detail.top"),
-        Binding("G,end", "scroll_end", "End", show=False, id="detail.bottom"),
-        Binding("ctrl+d,pagedown,space", "page_down", "Page down", show=False, id="detail.page_down"),
-        Binding("ctrl+u,pageup", "page_up", "Page up", show=False, id="detail.page_up"),
-    ]
+class Prose(TextPane):
+    """A text pane that is given items to lay out."""
 
     def __init__(self, *, id: str | None = None) -> None:
         super().__init__(id=id)
         self.items: tuple[Item, ...] = ()
-        self.follows = False
-        self._lines: list[Line] = []
-        self._laid_for: int | None = None
 
     def show(self, items: Sequence[Item], *, follows: bool = False, top: bool = False) -> None:
-        """Show ``items``; ``top`` starts at their beginning."""
+        """Show ``items``; ``top`` starts at their beginning, or, where they are followed, at their end."""
         value = tuple(items)
-        at_end = self.scroll_offset.y >= self.max_scroll_y
-        turned = follows and not self.follows
-        self.follows = follows
-        if value == self.items and not top and not turned:
+        if value == self.items and not top and isinstance(self.doc, ItemsDoc):
             return
         self.items = value
-        self._lay_out()
-        if follows and (at_end or turned or top):
-            self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
-        elif top:
-            self.scroll_to(y=0, animate=False, force=True)
-        self.refresh()
+        self.open(ItemsDoc(value), follow=follows, top=top or not isinstance(self.doc, ItemsDoc))
 
-    def _lay_out(self) -> None:
-        width = max(1, self.scrollable_content_region.width - 2)
-        self._laid_for = width
-        self._lines = list(lay_out(self.items, width))
-        self.virtual_size = Size(0, len(self._lines))
-
-    def on_resize(self) -> None:
-        if self._laid_for != max(1, self.scrollable_content_region.width - 2):
-            at_end = self.follows and self.scroll_offset.y >= self.max_scroll_y
-            self._lay_out()
-            if at_end:
-                self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
-
-    def text(self) -> str:
-        """Everything shown, as plain lines."""
-        return "\n".join("".join(text for text, _look in line) for line in self._lines)
-
-    def action_scroll_down(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y + 1, animate=False, force=True)
-
-    def action_scroll_up(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y - 1, animate=False, force=True)
-
-    def action_scroll_home(self) -> None:
-        self.scroll_to(y=0, animate=False, force=True)
-
-    def action_scroll_end(self) -> None:
-        self.scroll_to(y=self.max_scroll_y, animate=False, force=True)
-
-    def action_page_down(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y + max(1, self.size.height // 2), animate=False, force=True)
-
-    def action_page_up(self) -> None:
-        self.scroll_to(y=self.scroll_offset.y - max(1, self.size.height // 2), animate=False, force=True)
-
-    def render_lines(self, crop: Region) -> list[Strip]:
-        if self._laid_for is None:
-            self._lay_out()
-        return super().render_lines(crop)
-
-    def render_line(self, y: int) -> Strip:
-        width = self.scrollable_content_region.width
-        index = self.scroll_offset.y + y
-        if index >= len(self._lines):
-            return self.blank(width)
-        return self.strip(((" ", "text"), *self._lines[index]), width)
+    def show_doc(self, doc: Document, *, follows: bool = False, top: bool = False) -> None:
+        """Show ``doc``; the same one goes on where it stands."""
+        self.items = ()
+        if doc is not self.doc or top:
+            self.open(doc, follow=follows, top=top or not self.doc.like(doc))
 
 
 def bar(part: float, cells: int, look: str) -> Line:

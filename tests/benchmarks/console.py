@@ -1,8 +1,13 @@
-"""The console on a terminal: its first frame with real rows, and how soon a change is on screen."""
+"""The console on a terminal: its first frame with real rows, and how soon a change is on screen.
+
+``python -m tests.benchmarks.console [ROW ...] [--quick] [--minutes N]`` prints every figure of a console.
+"""
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from meshtui.core import storage
@@ -30,6 +35,31 @@ class Empty(App):
 
 Empty().run()
 """
+
+
+ROWS = {
+    "console": "the first frame, and how soon a change is on screen",
+    "console_read": "the first page of a log of 50 MB and of a diff of 20,000 lines",
+    "console_fleet": "keys, processor and memory over many lanes that change all the time",
+    "console_filter": "a filter of 50,000 rows",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure what was asked for of a console, and print the table."""
+    from tests.benchmarks import console_fleet
+    from tests.benchmarks.lane import drive
+
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if "--minutes" in words:
+        at = words.index("--minutes")
+        try:
+            console_fleet.MINUTES = float(words[at + 1])
+        except (IndexError, ValueError):
+            print("--minutes needs a number: how long memory is looked at", file=sys.stderr)
+            return 2
+        del words[at : at + 2]
+    return drive("console", ROWS, words)
 
 
 def measure(folder: Path, *, quick: bool) -> list[Row]:
@@ -93,3 +123,7 @@ def _changes(run_dir: RunDir, count: int, size: int) -> Row:
         CHANGE_LIMIT_MS,
         f"{seen}; nine of ten within {slowest * 1000:.0f} ms",
     )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

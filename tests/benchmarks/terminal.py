@@ -30,7 +30,9 @@ _KEPT = 4096
 class Terminal:
     """Runs ``python`` with ``arguments`` on a terminal of 120 columns and 40 rows; ends it on leaving."""
 
-    def __init__(self, arguments: Sequence[str]) -> None:
+    def __init__(self, arguments: Sequence[str], *, raw: bool = False) -> None:
+        """``raw`` keeps control sequences, for who looks for colours."""
+        self._keep_control = raw
         self._main, child = pty.openpty()
         fcntl.ioctl(child, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self.began = time.perf_counter()
@@ -65,7 +67,9 @@ class Terminal:
             cut = raw.rfind(b"\x1b", max(0, len(raw) - 32))
             whole, raw = (raw, b"") if cut == -1 or _CONTROL.match(raw, cut) else (raw[:cut], raw[cut:])
             with self._news:
-                self._text += _CONTROL.sub(b"", whole)
+                self._text += whole if self._keep_control else _CONTROL.sub(b"", whole)
+                if len(self._text) > (1 << 22):
+                    self._text = self._text[-(1 << 20) :]
                 self._news.notify_all()
         with self._news:
             self._ended = True
@@ -85,6 +89,29 @@ class Terminal:
             moment = time.perf_counter()
             self._text = self._text[found + len(needle) :]
         return moment
+
+    def send(self, keys: str) -> None:
+        """Type ``keys``."""
+        os.write(self._main, keys.encode())
+
+    def forget(self) -> None:
+        """Look only at what is shown from now on."""
+        with self._news:
+            self._text = b""
+
+    def matches(
+        self, pattern: re.Pattern[bytes], *, limit: float = 60.0, other_than: bytes | None = None
+    ) -> tuple[float, bytes]:
+        """Wait until ``pattern`` is shown with a first group that is not ``other_than``: when, and the group."""
+        end = time.monotonic() + limit
+        with self._news:
+            while True:
+                for found in pattern.finditer(self._text):
+                    if found[1] != other_than:
+                        return time.perf_counter(), found[1]
+                if self._ended or not self._news.wait(max(0.0, end - time.monotonic())):
+                    tail = self._text[-500:].decode(errors="replace")
+                    raise RuntimeError(f"{pattern.pattern!r} was not shown; at the end: {tail!r}")
 
     def press(self, keys: bytes) -> float:
         """Type ``keys``, forgetting what was shown before; the moment in :func:`time.perf_counter`."""

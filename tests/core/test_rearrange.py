@@ -175,6 +175,19 @@ def test_an_edited_envelope_keeps_its_place(tmp_path: Path) -> None:
     check(run_dir, tmp_path)
 
 
+def test_to_look_at_an_envelope_changes_nothing(tmp_path: Path) -> None:
+    """Another tool's lane need not have all the folders."""
+    run_dir, _lane = lane_of(tmp_path, "a")
+    shutil.rmtree(run_dir.lane.ids)
+    for name in ("active", "stalled", "withdrawn"):
+        run_dir.lane.folder(name).rmdir()
+    before = sorted(run_dir.root.rglob("*"))
+    assert Lane(run_dir).envelope("a") == ("pending", phase("a"))
+    with pytest.raises(NotFound):
+        Lane(run_dir).envelope("nowhere")
+    assert sorted(run_dir.root.rglob("*")) == before
+
+
 def test_a_phase_at_a_limit_stays_held_unless_another_engine_is_named(tmp_path: Path) -> None:
     run_dir, lane = lane_of(tmp_path, "a")
     record = record_of(run_dir, "a")
@@ -223,7 +236,7 @@ def test_what_is_refused_changes_nothing(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in run_dir.lane.pending.iterdir()} == tree
     assert load_record(run_dir.lane.active / claimed.name).envelope == claimed.envelope
     finish_first_of_active(run_dir)
-    with pytest.raises(InvalidInput, match="a stop is waiting"):
+    with pytest.raises(InvalidInput, match=r"a stop \(halt\) is waiting"):
         lane.edit("taken", phase("taken", prompt="again"))
 
 

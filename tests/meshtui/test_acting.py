@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from textual import events
 from textual.widgets import Input, Static, TextArea
 
 from meshtui.commands import COMMANDS
@@ -507,6 +508,20 @@ async def test_an_envelope_is_edited_and_the_edit_undone() -> None:
         await it.press("u")
         await it.until(lambda: engine.calls[-1] == ("edit", "US-015-backend", engine.the_operations.kept))
         await it.until_shown("US-015-backend is as it was")
+
+
+async def test_what_is_typed_right_before_it_is_saved_is_saved() -> None:
+    """A paste and ctrl+s in one go: the priority key must not outrun the text."""
+    engine = FakeEngine(lane(3))
+    async with console(engine=engine) as it:
+        await it.press("E")
+        await it.until(lambda: isinstance(it.app.screen, EnqueueForm))
+        await it.pilot.pause()
+        for character in "really ":
+            it.app.post_message(events.Key("space" if character == " " else character, character))
+        it.app.post_message(events.Key("ctrl+s", None))
+        await it.until(lambda: engine.calls)
+        assert engine.calls == [("edit", "US-015-plan", {"kind": "phase", "prompt": "really do it"})]
 
 
 async def test_an_edit_that_changes_nothing_does_nothing_and_a_wrong_one_stays_in_the_form() -> None:

@@ -207,7 +207,7 @@ def test_the_mission_did_its_work_in_loops(ran: Ran) -> None:
         ),
     }
     refused = {loop.loop_id: loop.refused for loop in mission.loops if loop.refused}
-    assert refused["loop-months"] == ("gate examples failed (exit 1)",)
+    assert refused["loop-months"] == ("gate examples failed (exit 1; it passes on the base)",)
     (missing,) = refused.pop("loop-docs")
     assert missing.startswith("checker-1: docs/reference.md says nothing of months.month_starts")
     assert set(refused) == {"loop-months"}
@@ -238,7 +238,7 @@ def test_the_missions_result_waits_on_a_branch(ran: Ran, tmp_path: Path) -> None
     assert len(git(ran.repo, "worktree", "list").splitlines()) == 1
     assert f"land {mission.mission_id}" in ran.text
     assert "proof       holds: " in ran.text
-    assert "refused: gate examples failed (exit 1)" in ran.text
+    assert "refused: gate examples failed (exit 1; it passes on the base)" in ran.text
 
 
 def test_summary_and_picture(ran: Ran) -> None:

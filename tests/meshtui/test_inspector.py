@@ -5,14 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from textual.message import Message
 
 from meshtui.core.view import CallView, Detail
-from meshtui.inspector import TAIL_LINES, Inspector, output_lines
+from meshtui.inspector import Inspector, streams_of
 from meshtui.messages import DetailRead, OutputRead
 
 
@@ -48,17 +47,23 @@ def inspector(call: CallView, posted: list[Message]) -> Iterator[Inspector]:
     assert opened.stop()
 
 
-def test_output_is_followed_as_it_grows(inspector: Inspector, call: CallView, posted: list[Message]) -> None:
+def test_it_is_told_which_streams_are_written(
+    inspector: Inspector, call: CallView, posted: list[Message]
+) -> None:
     inspector.ask("k", output=True)
     until(lambda: len(posted) == 2)
-    for index in range(3):
-        with call.stdout.open("a") as file:
-            file.write(f"line {index}\n")
-        until(lambda index=index: isinstance(posted[-1], OutputRead) and len(posted[-1].lines) == index + 1)  # type: ignore[misc]
+    assert streams_of(call) == ()
+    call.stdout.write_text("one\n")
+    until(lambda: len(posted) == 3)
+    with call.stdout.open("a") as file:
+        file.write("two\n")
+    call.stderr.write_text("bad\n")
+    until(lambda: len(posted) == 4)
     last = posted[-1]
     assert isinstance(last, OutputRead)
-    assert last.lines == (("line 0", "text"), ("line 1", "text"), ("line 2", "text"))
+    assert last.call is call
     assert last.live
+    assert streams_of(call) == ("stdout", "stderr")
 
 
 def test_another_request_ends_the_following(inspector: Inspector, posted: list[Message]) -> None:
@@ -98,37 +103,3 @@ def test_skipped_requests_are_not_read(call: CallView) -> None:
     until(lambda: len(asked) == 2)
     assert asked == ["first", "99"]
     assert inspector.stop()
-
-
-def test_a_huge_log_is_read_at_its_end_only(call: CallView) -> None:
-    with call.stdout.open("wb") as file:
-        file.truncate(50_000_000)
-        file.seek(0, 2)
-        file.write(b"\n".join(b"%d" % index for index in range(100_000)))
-    lines = output_lines(call)
-    assert len(lines) == TAIL_LINES + 1
-    assert lines[-1] == ("99999", "text")
-    assert lines[0][0].startswith("… ")
-
-
-def test_output_without_a_line_end_and_with_bad_bytes(call: CallView) -> None:
-    call.stdout.write_bytes(b"\xff" + b"x" * 1_000_000)
-    lines = output_lines(call)
-    assert sum(len(text) for text, _look in lines) < 70_000
-    call.stdout.write_bytes(b"a\xff\x1b]52;c;x\x07b")
-    assert output_lines(call) == (("a\ufffdb", "text"),)
-
-
-def test_the_stream_written_last_stands_last(call: CallView) -> None:
-    call.stdout.write_text("out\n")
-    call.stderr.write_text("err\n")
-    import os
-
-    os.utime(call.stdout, (1, 1))
-    assert [text for text, _look in output_lines(call)] == ["── stdout", "out", "── stderr", "err"]
-    os.utime(call.stderr, (0, 0))
-    assert [text for text, _look in output_lines(call)] == ["── stderr", "err", "── stdout", "out"]
-    assert output_lines(replace(call, stdout=call.folder / "none")) == (
-        ("── stderr", "muted"),
-        ("err", "warn"),
-    )

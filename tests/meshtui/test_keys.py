@@ -7,16 +7,21 @@ from dataclasses import replace
 import pytest
 from textual.widgets import Button
 
-from meshtui.commands import COMMANDS, Side
+from meshtui.commands import BY_ACTION, COMMANDS, Side
 from meshtui.core.errors import InvalidInput
 from meshtui.core.view import Counts, LaneView
 from meshtui.screens.confirm import Confirm
+from meshtui.screens.fleet import FleetScreen
 from meshtui.screens.help import Help
+from meshtui.screens.inbox import InboxScreen
 from meshtui.screens.lane import LaneScreen
+from meshtui.settings import Settings
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.journal import JournalLine
 from meshtui.widgets.key_bar import KeyBar
+from meshtui.widgets.pane import PartsPane
+from meshtui.widgets.prose import Prose
 from meshtui.widgets.table import QueueTable
 from tests.support.engine import FakeEngine
 from tests.support.pilot import console
@@ -46,8 +51,15 @@ def test_commands_are_defined_once() -> None:
                 assert len(keys) == len(set(keys))
     for command in COMMANDS:
         name = f"action_{command.action.partition('(')[0]}"
-        owner = QueueTable if command.scope == "table" else LaneScreen
-        assert hasattr(owner, name), command.action
+        owners: dict[str, tuple[type, ...]] = {
+            "table": (QueueTable,),
+            "lane": (LaneScreen,),
+            "text": (Prose, PartsPane),
+            "fleet": (FleetScreen,),
+            "inbox": (InboxScreen,),
+        }
+        for place in (command.scope, *command.also):
+            assert any(hasattr(owner, name) for owner in owners[place]), (command.action, place)
         assert command.tooltip[0].isupper()
         assert command.binding.id == command.id
         assert command.binding.tooltip == command.tooltip
@@ -259,13 +271,13 @@ async def test_narrow_details_open_over_the_list() -> None:
 
 
 async def test_help_lists_every_command() -> None:
-    async with console(lane(3), size=(120, 80)) as it:
+    async with console(lane(3), size=(120, 140)) as it:
         await it.press("question_mark")
         assert isinstance(it.app.screen, Help)
         await it.pilot.pause()
         shown = it.text()
         for command in COMMANDS:
-            if not command.action.startswith("exit("):
+            if command.at("lane") and not command.action.startswith("exit("):
                 assert command.tooltip[:60] in shown, command.action
         await it.press("escape")
         assert isinstance(it.app.screen, LaneScreen)
@@ -383,3 +395,24 @@ async def test_opening_what_runs_shows_its_output() -> None:
     async with console(lane(3)) as it:
         await it.press("l", "enter")
         assert it.lane.query_one(DetailPane).part == "output"
+
+
+async def test_help_begins_with_where_one_is() -> None:
+    async with console(lane(3), size=(120, 140)) as it:
+        await it.press("question_mark")
+        await it.until_shown("Now, in the queue")
+        now, _, later = it.text().partition("elsewhere or later")
+        assert BY_ACTION["withdraw"].tooltip[:40] in now
+        assert BY_ACTION["restore"].tooltip[:40] in later
+        await it.press("escape", "enter", "question_mark")
+        await it.until_shown("Now, in the text")
+        now, _, later = it.text().partition("elsewhere or later")
+        assert BY_ACTION["find"].tooltip[:40] in now
+
+
+async def test_help_tells_the_keys_an_operator_chose() -> None:
+    async with console(lane(3), size=(120, 140), settings=Settings(keys={"lane.pause": "f7"})) as it:
+        await it.press("question_mark")
+        await it.until_shown("Now, in the queue")
+        line = next(line for line in it.text().splitlines() if BY_ACTION["pause"].tooltip[:40] in line)
+        assert "f7" in line

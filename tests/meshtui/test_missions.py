@@ -32,7 +32,7 @@ from tests.support.mission_screens import (
     with_missions,
 )
 from tests.support.pilot import Console, console
-from tests.support.views import STALLED, lane
+from tests.support.views import lane
 
 
 def both() -> LaneView:
@@ -282,7 +282,7 @@ async def test_the_timeline_goes_on_while_it_is_open() -> None:
             lambda: "● running" not in it.text().partition("Timeline")[2].partition("critical path")[0]
         )
         await it.press("t")
-        assert isinstance(it.app.screen, LaneScreen)
+        await it.until(lambda: not isinstance(it.app.screen, Timeline))
 
 
 # Planning
@@ -376,24 +376,3 @@ async def test_what_is_wrong_is_said_beside_its_field(field: str, value: str, wh
         assert it.app.screen.query_one("#plan", Button).disabled
         await it.press("ctrl+s")
         assert isinstance(it.app.screen, PlanForm)
-
-
-# What needs the operator
-
-
-async def test_what_was_parked_just_now_is_selected_unless_something_was_chosen() -> None:
-    view = lane(3, attention=3)
-    failed = replace(view, attention=view.attention[1:])
-    async with console(failed) as it:
-        needs = it.lane.query_one(NeedsYou)
-        assert needs.selected is not None
-        assert needs.selected.kind == "failed"
-        late = replace(view, attention=(*view.attention[1:], view.attention[0]))
-        await it.show(late)
-        assert needs.selected.key == STALLED.key
-    async with console(failed) as it:
-        needs = it.lane.query_one(NeedsYou)
-        needs.step(1)
-        await it.show(late)
-        assert needs.selected is not None
-        assert needs.selected.kind == "quarantined"

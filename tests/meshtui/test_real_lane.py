@@ -13,6 +13,7 @@ from meshtui.core.clock import SystemClock
 from meshtui.core.lane.lane import Lane
 from meshtui.core.run_dir import RunDir
 from meshtui.headless import render_svg
+from meshtui.screens.confirm import Confirm
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.table import QueueTable
 from tests.support.pilot import Console, console
@@ -99,6 +100,10 @@ async def test_kill_and_requeue_a_running_phase(run_dir: RunDir) -> None:
         await it.until(lambda: it.lane.view is not None and it.lane.view.counts.failed == 1)
         await it.until(lambda: it.lane.query_one(NeedsYou).items)
         await it.press("1")
+        await it.until(lambda: isinstance(it.app.screen, Confirm) or "is queued again" in it.text())
+        if isinstance(it.app.screen, Confirm):
+            # It came under the finger just now, and is asked about.
+            await it.press("y")
         await it.until_shown("is queued again as number")
         await it.until(lambda: it.lane.view is not None and it.lane.view.active)
         await it.press("q", "s")

@@ -80,7 +80,7 @@ async def test_a_request_becomes_a_landed_commit(run_dir: Path) -> None:
         assert pane is not None
         pane.choose("diff")
         await until(it, lambda: isinstance(pane.read.get("diff"), Diff), "a diff")
-        await it.until_shown("+y = 2")
+        await it.until_shown("+ y = 2")
         await it.press("v")
         await until(it, lambda: bool(pane.checks), "a verified proof")
         assert all(check.verdict != "mismatch" for checks in pane.checks.values() for check in checks)

@@ -61,7 +61,8 @@ async def test_every_theme_has_the_colours_that_are_used(theme: str) -> None:
     async with console(lane(3, attention=2)) as it:
         before = it.text()
         it.app.theme = theme
-        await it.pilot.pause()
+        await it.until_shown("keeps it")
+        it.app.clear_notifications()
         await it.press("e")
         await it.press("escape")
-        assert it.text() == before
+        await it.until(lambda: it.text() == before)

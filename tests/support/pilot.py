@@ -16,6 +16,7 @@ from meshtui.core.run_dir import RunDir
 from meshtui.core.view import LaneView
 from meshtui.messages import ViewChanged
 from meshtui.screens.lane import LaneScreen
+from meshtui.settings import Settings
 from tests.support.engine import FakeEngine
 from tests.support.views import NOW
 
@@ -87,6 +88,7 @@ async def console(
     size: tuple[int, int] = (120, 40),
     clock: Clock | None = None,
     read_only: bool = False,
+    settings: Settings | None = None,
 ) -> AsyncIterator[Console]:
     """A console on ``view``, or on what ``engine`` reads."""
     if engine is None and view is not None:
@@ -96,6 +98,7 @@ async def console(
         engine=engine,
         clock=clock or ManualClock(NOW),
         read_only=read_only,
+        settings=settings or Settings(),
     )
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
         opened = Console(app, pilot)
