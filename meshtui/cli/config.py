@@ -6,24 +6,26 @@ from typing import Any
 
 import click
 
+from meshtui.cli.completing import bindings
 from meshtui.cli.options import json_option
 from meshtui.cli.output import print_json, print_line, print_text, warn
-from meshtui.core.errors import InvalidInput
+from meshtui.core.errors import InvalidInput, NotFound
 
 WHAT = ("check", "path", "print", "keys", "columns", "themes")
 
 
 @click.command()
 @click.argument("what", type=click.Choice(WHAT), default="check")
+@click.argument("name", required=False, shell_complete=bindings)
 @json_option
-def config(what: str, as_json: bool) -> int:
+def config(what: str, name: str | None, as_json: bool) -> int:
     """Look at your own settings: keys, colours, columns, notifications.
 
     \b
     check    is the file right? exit 2 if something in it is not (the default)
     path     where it is looked for
     print    a file that says all that can be set, to start from
-    keys     the ids of all keys, with the keys they have
+    keys     the ids of all keys, with the keys they have; with a NAME that one
     columns  the lists and the columns each can show
     themes   the names of all themes
 
@@ -31,6 +33,9 @@ def config(what: str, as_json: bool) -> int:
     meshtui config print > ~/.config/meshtui/config.toml
     """
     from meshtui.settings import config_path, theme_names
+
+    if name is not None and what != "keys":
+        raise click.UsageError(f"{what} takes no name")
 
     if what == "path":
         value: Any = {"path": str(config_path())}
@@ -44,7 +49,9 @@ def config(what: str, as_json: bool) -> int:
             return 0
         lines = []
     elif what == "keys":
-        value = _keys()
+        value = [one for one in _keys() if name in (None, one["id"])]
+        if not value:
+            raise NotFound(f"no key has the id {name!r}; see: meshtui config keys")
         lines = [f"{one['id']:<24} {one['keys']:<16} {one['does']}" for one in value]
     elif what == "columns":
         from meshtui.widgets.listed import titles_by_list

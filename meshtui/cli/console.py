@@ -114,13 +114,27 @@ def _write_picture(
 
 
 def open_console(
-    roots: Sequence[Path], *, read_only: bool, looks: Looks = Looks(), work: bool = False
+    roots: Sequence[Path],
+    *,
+    read_only: bool,
+    looks: Looks = Looks(),
+    work: bool = False,
+    may_begin: bool = False,
 ) -> int:
-    """Open the console, with ``work`` together with a runner behind it; its exit code."""
+    """Open the console, with ``work`` together with a runner behind it; its exit code.
+
+    With ``may_begin`` a folder that does not exist yet is shown as an empty lane: the first thing that is
+    enqueued or planned there makes it.
+    """
     from meshtui.console import require_terminal, run_console, run_fleet
 
     require_terminal(roots[0])
-    roots = [existing(root).root for root in roots]
+    from meshtui.core.lane.create import absolute
+
+    if may_begin and not read_only and not os.path.lexists(roots[0]):
+        roots = [absolute(roots[0])]
+    else:
+        roots = [existing(root).root for root in roots]
     settings, problems = looks.settings()
     if _is_fleet(roots):
         return run_fleet(roots, read_only=read_only, settings=settings, settings_problems=problems)

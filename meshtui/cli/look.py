@@ -159,7 +159,7 @@ def _short(value: object) -> str:
 @click.command()
 @run_dir_option
 @json_option
-@click.argument("subject", shell_complete=subjects(*ANYWHERE))
+@click.argument("subject", metavar="(ENVELOPE | LOOP | CALL)", shell_complete=subjects(*ANYWHERE))
 @click.option("--stderr", "error_log", is_flag=True, help="What it wrote to standard error.")
 @click.option("--tail", type=click.IntRange(min=1), help="Only the last lines.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the call ends.")

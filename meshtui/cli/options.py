@@ -46,14 +46,20 @@ def default_run_dir() -> Path:
     return Path(os.environ.get("MESHTUI_RUN_DIR") or DEFAULT_RUN_DIR)
 
 
+def chosen_run_dir() -> Path:
+    """The run directory named before the command, else the default one."""
+    ctx = click.get_current_context(silent=True)
+    named = ctx.find_root().params.get("run_dirs") if ctx is not None else None
+    return named[0] if named else default_run_dir()
+
+
 def run_dir_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """``--run-dir DIR``, as ``run_dir: Path``."""
     return click.option(
         "--run-dir",
         type=RUN_DIR,
-        default=default_run_dir,
-        show_default="$MESHTUI_RUN_DIR or ./.meshtui",
-        help="The run directory.",
+        default=chosen_run_dir,
+        help="The run directory (default: $MESHTUI_RUN_DIR, else ./.meshtui).",
     )(command)
 
 

@@ -6,6 +6,7 @@ from importlib import import_module
 from pathlib import Path
 
 import click
+from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
 from meshtui import __version__
@@ -48,6 +49,16 @@ _COMMANDS = {
     "completions": "completions",
 }
 _ATTRIBUTE = {"continue": "continue_"}
+_SECTIONS = {
+    "Start here": ("demo", "doctor", "enqueue", "run"),
+    "The lane": ("lane", "stop", "pause", "continue", "interrupt", "restore", "withdraw", "requeue", "head", "edit",
+                 "extend", "message", "quarantine"),
+    "Missions": ("plan", "resume", "graph", "proof", "land", "discard"),
+    "What needs you": ("answer", "kill"),
+    "Looking": ("status", "events", "logs", "wait", "serve"),
+    "Around it": ("config", "completions", "trust", "prune"),
+}  # fmt: skip
+"""The commands as ``meshtui --help`` tells them."""
 
 
 class LazyGroup(click.Group):
@@ -60,7 +71,19 @@ class LazyGroup(click.Group):
         # From the names alone: asking each command for its help would import them all.
         if incomplete.startswith("-"):
             return click.Command.shell_complete(self, ctx, incomplete)
+        if ctx.args or ctx._protected_args:
+            return []  # a command that does not exist stands there already
         return [CompletionItem(name) for name in _COMMANDS if name.startswith(incomplete)]
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for section, names in _SECTIONS.items():
+            rows = []
+            for name in names:
+                command = self.get_command(ctx, name)
+                assert command is not None
+                rows.append((name, command.get_short_help_str(limit=200)))
+            with formatter.section(section):
+                formatter.write_dl(rows)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         module = _COMMANDS.get(name)
@@ -132,9 +155,17 @@ def root(
 ) -> int | None:
     """The operator's console for many coding agents, and the engine behind it.
 
-    Without a command it opens the console on a run directory.
+    Without a command it opens the console on a run directory; ? shows its keys.
+
+    \b
+    meshtui demo                                     see it work, without an AI
+    meshtui enqueue --prompt "fix the failing test"  queue a phase here
+    meshtui run "add a --verbose flag"               plan a mission and run it
+    meshtui --read-only --run-dir /srv/lane          only look
+    meshtui --headless --fail-on parked,failed       for scripts: exit 1 if any are
     """
     if ctx.invoked_subcommand is not None:
+        _belongs_after(ctx)
         return None
     from meshtui.cli.console import Looks, draw, open_console
 
@@ -169,4 +200,17 @@ def root(
             fail_on=fail_on,
             looks=looks,
         )
-    return open_console(roots, read_only=read_only, looks=looks)
+    return open_console(roots, read_only=read_only, looks=looks, may_begin=not run_dirs)
+
+
+def _belongs_after(ctx: click.Context) -> None:
+    """Refuse the console's options before a command, but for one run directory: nothing is left unheeded."""
+    for param in ctx.command.params:
+        given = param.name is not None and ctx.get_parameter_source(param.name) is ParameterSource.COMMANDLINE
+        if not given or (param.name == "run_dirs" and len(ctx.params["run_dirs"]) == 1):
+            continue
+        raise click.UsageError(
+            f"{param.opts[0]} before {ctx.invoked_subcommand} would do nothing; "
+            f"see what it takes: meshtui {ctx.invoked_subcommand} --help",
+            ctx,
+        )

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import click
 
-from meshtui.cli.options import RUN_DIR, default_run_dir, existing, json_option
+from meshtui.cli.options import RUN_DIR, chosen_run_dir, existing, json_option
 from meshtui.cli.output import flush, print_json, print_line
 from meshtui.core.errors import Held, InvalidInput
 
@@ -69,7 +69,7 @@ def serve(
         raise InvalidInput(
             f"--host {host} can be reached by others: set a token, in ${TOKEN} or with --token"
         )
-    roots = run_dirs or (default_run_dir(),)
+    roots = run_dirs or (chosen_run_dir(),)
     for root in roots:
         existing(root)
     server = ConsoleServer(_command(roots, allow_control), host, port, token=token, names=names)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 from rich.cells import cell_len
+from textual import on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 from textual.content import Content
 from textual.screen import ModalScreen
+from textual.widgets import Input
 
 from meshtui.commands import COMMANDS, REPLAY, Command, Situation
 from meshtui.keymap import display, normal
@@ -61,23 +63,39 @@ def shared(command: Command) -> bool:
     )
 
 
+def _told_with(command: Command, words: Sequence[str], keys: Callable[[Command], str]) -> bool:
+    """Whether what is told of a command has every one of ``words``; a single sign is looked for as a key too."""
+    text = f"{command.label} {command.tooltip} {command.title or ''} {command.group}".lower()
+    return all(word in text or word in keys(command).lower().split() for word in words)
+
+
 def help_items(
-    width: int, now: Situation | None = None, keys: Callable[[Command], str] = keys_of
+    width: int, now: Situation | None = None, keys: Callable[[Command], str] = keys_of, only: str = ""
 ) -> list[Item]:
     """The help text: first what the keys do where the operator is, then the others, group by group.
 
     ``keys`` says how a command is typed. Without a situation every command of a lane is told once, by groups.
+    ``only`` leaves what has these words.
     """
     now = now if now is not None else Situation()
     known = [command for command in COMMANDS if command.at(now.place)]
     if now.replay:
         known = [*REPLAY, *known]
     here = [command for command in known if command.scope == "replay" or means_here(command, now)]
-    items: list[Item] = [Head(f"Now, in {where(now)}", "strong"), *_told(here, width, keys, here=True)]
+    words = only.lower().split()
+    here = [command for command in here if _told_with(command, words, keys)]
+    known = [command for command in known if _told_with(command, words, keys)]
+    if words and not known:
+        return [Raw((("Nothing here has those words or keys.", "muted"),))]
+    items: list[Item] = []
+    if here:
+        items = [Head(f"Now, in {where(now)}", "strong"), *_told(here, width, keys, here=True)]
     others = [command for command in known if command not in here]
     for group in dict.fromkeys(command.group for command in others):
-        items += [Raw(()), Head(f"{group}, elsewhere or later", "strong")]
+        items += [*([Raw(())] if items else []), Head(f"{group}, elsewhere or later", "strong")]
         items += _told([command for command in others if command.group == group], width, keys)
+    if words:
+        return items
     items += [Raw(()), Head("Signs", "strong"), *_signs("lane", list(LANE_STATES.values()), width)]
     items += _signs("records", list(SECTION_MARKS.values()), width)
     return [*items, *_signs("loops", list(LOOP_MARKS.values()), width)]
@@ -125,7 +143,8 @@ class Help(ModalScreen[None]):
     CSS_PATH = MODALS
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,question_mark,enter", "dismiss", "Close", show=False, id="help.close")
+        Binding("escape,q,question_mark,enter", "dismiss", "Close", show=False, id="help.close"),
+        Binding("slash", "find", "Find a key by what it does", show=False, id="help.find"),
     ]
 
     def __init__(self, situation: Situation) -> None:
@@ -136,7 +155,10 @@ class Help(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -large") as dialog:
             dialog.border_title = Content("Keys")
-            dialog.border_subtitle = Content("esc closes")
+            dialog.border_subtitle = Content("/ finds · esc closes")
+            find = Input(placeholder="words, or a key", id="help-find", compact=True)
+            find.display = False
+            yield find
             yield Prose(id="help")
 
     def on_mount(self) -> None:
@@ -147,10 +169,33 @@ class Help(ModalScreen[None]):
 
     def _fill(self) -> None:
         prose = self.query_one(Prose)
-        prose.show(help_items(max(20, prose.outer_size.width - 4), self.situation, self._keys))
+        width = max(20, prose.outer_size.width - 4)
+        prose.show(help_items(width, self.situation, self._keys, self.query_one(Input).value))
+
+    @on(Input.Changed)
+    def _narrow(self) -> None:
+        self._fill()
+        self.query_one(Prose).scroll_home(animate=False)
+
+    @on(Input.Submitted)
+    def _found(self) -> None:
+        self.query_one(Prose).focus()
+
+    def action_find(self) -> None:
+        """Leave only what has the words that are typed next."""
+        find = self.query_one(Input)
+        find.display = True
+        self.set_focus(find)
 
     def _keys(self, command: Command) -> str:
         return keys_of(command, chosen_keys(self, command.id, command.key))
 
     async def action_dismiss(self, result: None = None) -> None:
+        find = self.query_one(Input)
+        if find.display:
+            # The first esc takes back what was looked for.
+            find.value = ""
+            find.display = False
+            self.query_one(Prose).focus()
+            return
         self.dismiss()

@@ -16,6 +16,7 @@ from meshtui.bridge import Bridge, Severity
 from meshtui.commands import BY_ACTION, Side, Situation, bindings
 from meshtui.core.fleet import Need
 from meshtui.core.view import SECTIONS, Attention, LaneView, Row, Section
+from meshtui.keymap import display_all
 from meshtui.messages import (
     DetailRead,
     MissionsRunning,
@@ -40,7 +41,7 @@ from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.journal import JournalLine, Note
 from meshtui.widgets.key_bar import KeyBar
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import LOOK_CLASSES, now_of, refresh_of
+from meshtui.widgets.paint import LOOK_CLASSES, keys_of, now_of, refresh_of
 from meshtui.widgets.pane import PartsPane
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
@@ -220,7 +221,14 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
         if self.replayed:
             return None if view.rows(self.section) else "Nothing stood here at that time."
         if not view.exists:
-            return "No lane here yet. e enqueues its first envelope, n plans a mission."
+            keys = {
+                name: display_all(keys_of(self, BY_ACTION[name].id, BY_ACTION[name].key)).split()[0]
+                for name in ("enqueue", "plan", "help")
+            }
+            return (
+                f"No lane here yet.\n{keys['enqueue']} enqueues its first envelope\n"
+                f"{keys['plan']} plans a mission of several\n{keys['help']} shows every key"
+            )
         if not view.complete and not view.rows(self.section):
             return "Reading…"
         return None

@@ -20,7 +20,7 @@ from textual.widget import Widget
 from meshtui.commands import bindings
 from meshtui.filters import Fields, Filter, parse
 from meshtui.status import MARKED
-from meshtui.text import clean, cut_end
+from meshtui.text import clean, cut_end, wrap
 from meshtui.widgets.arranging import Arranger, Order
 from meshtui.widgets.columns import Layout
 from meshtui.widgets.paint import Line, Painter, now_of
@@ -389,7 +389,7 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
             on = None if index != self._cursor else "cursor" if self.has_focus else "cursor-blur"
             mark = (MARKED.glyph, MARKED.look) if row.key in self.marks else (" ", "text")
             return (mark, *line), on
-        if not self.rows and y <= 3:
+        if not self.rows:
             return (self._empty(y, width), None)
         return (), None
 
@@ -400,7 +400,7 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
                 self.nothing_matches
                 or f"Nothing here matches {clean(self.filter.text)}.\nesc drops the filter"
             )
-        lines = text.split("\n")
+        lines = [piece for line in text.split("\n") for piece in wrap(line, width - 2)]
         if not 2 <= y < 2 + len(lines):
             return ()
         return ((" " + cut_end(lines[y - 2], width - 2), "muted"),)
