@@ -77,5 +77,8 @@ class KeysInTurn(_Base):
 
     async def _next(self) -> None:
         self._at_work = None
-        if self._waiting:
+        if self._exit:
+            # Nobody is there any more to work them.
+            self._waiting.clear()
+        elif self._waiting:
             await self._hand_over(self._waiting.popleft())

@@ -75,6 +75,8 @@ class ReplayApp(MeshtuiApp, inherit_bindings=True):
         return super().check_action(action, parameters)
 
     def _tick(self) -> None:
+        if self._exit:
+            return
         if self.player.playing:
             self._moved(self.player.tick(TICK_SECONDS))
 

@@ -62,6 +62,9 @@ class Desk:
         words = [sys.executable, "-P", "-m", "meshtui", *arguments]
         command = " ".join(f"'{word}'" for word in words) + '; echo "ended with $?"; sleep 600'
         self._tmux("new-session", "-d", "-s", "desk", "-x", "120", "-y", "36", command)
+        # Or a session that nobody looks at may be made as small as the next one.
+        self._tmux("set-option", "-t", "desk", "window-size", "manual")
+        self._tmux("resize-window", "-t", "desk", "-x", "120", "-y", "36")
 
     def text(self) -> str:
         """What is on the screen."""
@@ -93,6 +96,11 @@ class Desk:
     def close(self) -> None:
         """End the terminal and what runs in it."""
         self._tmux("kill-server")
+
+
+def at_work(run_dir: RunDir) -> list[str]:
+    """The ids of what runs, by the names of its records."""
+    return [path.stem[68:] for path in run_dir.lane.active.glob("[0-9]*.json")]
 
 
 @pytest.fixture
@@ -155,7 +163,7 @@ def test_a_shift(desk: Desk, tmp_path: Path) -> None:
     desk.shows("● running", "failed 1", "slow")
     desk.until(lambda: run_dir.lane.result("bad").exists(), "the result of bad")
     desk.shows("exit 3")
-    desk.until(lambda: "active slow" in desk.text(), "slow at work")
+    desk.until(lambda: at_work(run_dir) == ["slow"], "slow at work")
     desk.keys("x")
     desk.shows("Kill slow?")
     desk.keys("n")
@@ -193,7 +201,7 @@ def test_a_shift(desk: Desk, tmp_path: Path) -> None:
     # The end of the shift: the work is handed over to a runner in the background.
     (tmp_path / "go").unlink()
     colleague.requeue("slow")
-    desk.shows("active slow")
+    desk.until(lambda: at_work(run_dir) == ["slow"], "slow at work")
     desk.keys("q")
     desk.shows("Hand over")
     desk.keys("o")
