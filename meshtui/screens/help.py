@@ -89,7 +89,7 @@ def help_items(
         return [Raw((("Nothing here has those words or keys.", "muted"),))]
     items: list[Item] = []
     if here:
-        items = [Head(f"Now, in {where(now)}", "strong"), *_told(here, width, keys)]
+        items = [Head(f"Now, in {where(now)}", "strong"), *_told(here, width, keys, side=False)]
     others = [command for command in known if command not in here]
     for group in dict.fromkeys(command.group for command in others):
         items += [*([Raw(())] if items else []), Head(f"{group}, elsewhere or later", "strong")]
@@ -101,14 +101,16 @@ def help_items(
     return [*items, *_signs("loops", list(LOOP_MARKS.values()), width)]
 
 
-def _told(commands: Sequence[Command], width: int, keys: Callable[[Command], str]) -> list[Item]:
+def _told(
+    commands: Sequence[Command], width: int, keys: Callable[[Command], str], *, side: bool = True
+) -> list[Item]:
     items: list[Item] = []
     exits = [command for command in commands if command.action.startswith("exit(")]
     for command in commands:
         if command in exits[1:]:
             continue
         typed, text = keys(command), command.tooltip
-        if command.side is not None and shared(command):
+        if side and command.side is not None and shared(command):
             text = f"{text} (in the {command.side})"
         if command.filtered:
             text = f"{text} (while a filter is on)"
