@@ -46,7 +46,12 @@ def lane(
     take_over: bool,
     trust: bool,
 ) -> int:
-    """Work the lane: claim envelopes in order and run each to its end."""
+    """Work the lane: claim envelopes in order and run each to its end.
+
+    \b
+    meshtui lane --engine codex --until-idle
+    meshtui lane --engine command --run "./work.sh" --detach
+    """
     from meshtui.core.clock import SystemClock
     from meshtui.core.lane.create import create_run_dir
     from meshtui.core.lane.service import open_runner, start_detached

@@ -144,7 +144,12 @@ def run(
     subject: str,
     **options: Any,
 ) -> int:
-    """Run a planned MISSION, or plan REQUEST (with - from standard input) and run it."""
+    """Run a planned MISSION, or plan REQUEST (with - from standard input) and run it.
+
+    \b
+    meshtui run "add a --verbose flag" --engine claude
+    meshtui run - --land < request.md
+    """
     from meshtui.core.mesh.service import PlanOptions, find_mission, make_plan, missions_in
 
     name = options.get("mission_id")

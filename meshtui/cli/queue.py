@@ -43,7 +43,13 @@ def enqueue(
     jsonl: Path | None,
     **fields: Any,
 ) -> None:
-    """Add an envelope to the lane (with - it is read as JSON from standard input)."""
+    """Add an envelope to the lane (with - it is read as JSON from standard input).
+
+    \b
+    meshtui enqueue --prompt "fix the failing test" --engine claude
+    meshtui enqueue --jsonl stories.jsonl
+    echo '{"kind": "stop"}' | meshtui enqueue -
+    """
     from meshtui.core.clock import SystemClock
     from meshtui.core.lane.create import create_run_dir
 

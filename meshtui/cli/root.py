@@ -54,7 +54,7 @@ _SECTIONS = {
     "The lane": ("lane", "stop", "pause", "continue", "interrupt", "restore", "withdraw", "requeue", "head", "edit",
                  "extend", "message", "quarantine"),
     "Missions": ("plan", "resume", "graph", "proof", "land", "discard"),
-    "What needs you": ("answer", "kill"),
+    "Deciding": ("answer", "kill"),
     "Looking": ("status", "events", "logs", "wait", "serve"),
     "Around it": ("config", "completions", "trust", "prune"),
 }  # fmt: skip
@@ -162,7 +162,7 @@ def root(
     meshtui enqueue --prompt "fix the failing test"  queue a phase here
     meshtui run "add a --verbose flag"               plan a mission and run it
     meshtui --read-only --run-dir /srv/lane          only look
-    meshtui --headless --fail-on parked,failed       for scripts: exit 1 if any are
+    meshtui --headless --fail-on parked,failed       in a script: exit 1 if any
     """
     if ctx.invoked_subcommand is not None:
         _belongs_after(ctx)

@@ -43,7 +43,12 @@ def answer(
     reject: bool,
     reason: str | None,
 ) -> int:
-    """Settle a parked envelope, or give a person's verdict on a mission or loop that was handed over."""
+    """Settle a parked envelope, or give a person's verdict on a mission or loop that was handed over.
+
+    \b
+    meshtui answer US-12 --retry --deadline-seconds 3600
+    meshtui answer M-1/loop-docs --reject --reason "the examples do not run"
+    """
     if approve or reject or reason is not None:
         if approve == reject or retry or drop or engine is not None or deadline_seconds is not None:
             raise click.UsageError("give either --approve or --reject, with --reason")
@@ -172,7 +177,12 @@ def continue_(run_dir: Path, as_json: bool) -> None:
     "--envelope", "envelope_id", shell_complete=envelopes("active"), help="The active envelope to end."
 )
 def kill(run_dir: Path, as_json: bool, loop: str | None, mission: str | None, envelope_id: str | None) -> int:
-    """End LOOP, or all loops, as cancelled, or the active phase (--envelope ID) as failed: at once."""
+    """End LOOP, or all loops, as cancelled, or the active phase (--envelope ID) as failed: at once.
+
+    \b
+    meshtui kill loop-docs --mission M-1
+    meshtui kill --envelope US-12
+    """
     if (loop is None) == (envelope_id is None):
         raise click.UsageError("give LOOP, all, or --envelope ID")
     run = existing(run_dir)

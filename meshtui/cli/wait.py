@@ -44,7 +44,12 @@ PARKED = "stalled"
 )
 @click.option("--timeout", type=float, help="Give up after so many seconds (exit 1).")
 def wait(run_dir: Path, as_json: bool, subject: str, wanted: str | None, timeout: float | None) -> None:
-    """Wait until an envelope, a mission or the lane is in a state."""
+    """Wait until an envelope, a mission or the lane is in a state.
+
+    \b
+    meshtui wait lane --timeout 3600
+    meshtui wait US-12 --for done
+    """
     run = existing(run_dir)
     mission = None if subject == "lane" else _mission(run, subject)
     states = LANE_STATES if subject == "lane" else MISSION_STATES if mission else ENVELOPE_STATES

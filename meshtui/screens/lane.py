@@ -227,7 +227,7 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
             }
             return (
                 f"No lane here yet.\n{keys['enqueue']} enqueues its first envelope\n"
-                f"{keys['plan']} plans a mission of several\n{keys['help']} shows every key"
+                f"{keys['plan']} plans a mission\n{keys['help']} shows every key"
             )
         if not view.complete and not view.rows(self.section):
             return "Reading…"

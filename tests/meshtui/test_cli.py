@@ -487,3 +487,47 @@ def test_documents_are_ascii(cli: Cli) -> None:
     cli("enqueue", "--prompt", "x", "--id", "é\u202e")
     assert cli("status", "--json").out.isascii()
     assert RunDir(cli.run_dir).lane.pending.is_dir()
+
+
+class TestBeforeTheCommand:
+    def test_the_run_directory_named_there_counts(self, cli: Cli) -> None:
+        cli("enqueue", "--prompt", "x", "--id", "a")
+        assert cli.raw("--run-dir", str(cli.run_dir), "status", "--json").json["run_dir"] == str(cli.run_dir)
+        assert cli.raw("--run-dir", "elsewhere", "withdraw", "--run-dir", str(cli.run_dir), "a").code == 0
+
+    @pytest.mark.parametrize(
+        "options",
+        [["--json"], ["--read-only"], ["--fail-on", "parked"], ["--run-dir", "one", "--run-dir", "two"]],
+        ids=" ".join,
+    )
+    def test_what_would_do_nothing_there_is_refused(self, options: list[str], cli: Cli) -> None:
+        cli("enqueue", "--prompt", "x", "--id", "a")
+        said = cli.raw(*options, "interrupt", "--run-dir", str(cli.run_dir))
+        assert said.code == 2
+        assert f"{options[0]} before interrupt" in said.complaint
+        assert len(list((cli.run_dir / "loop" / "pending").iterdir())) == 1
+
+
+class TestHelp:
+    def test_every_command_is_told_once_in_full(self, cli: Cli) -> None:
+        from meshtui.cli.root import _COMMANDS, _SECTIONS
+
+        told = [name for names in _SECTIONS.values() for name in names]
+        assert sorted(told) == sorted(_COMMANDS)
+        said = cli.raw("--help")
+        assert said.code == 0
+        assert "..." not in said.out.partition("Start here")[2]
+        assert max(map(len, said.out.splitlines())) <= 80
+
+    def test_every_command_has_json(self, cli: Cli) -> None:
+        from meshtui.cli.root import _COMMANDS
+
+        for name in _COMMANDS:
+            assert "--json" in cli.raw(name, "--help").out, name
+
+
+def test_a_key_by_its_id(cli: Cli) -> None:
+    (one,) = cli.raw("config", "keys", "lane.enqueue", "--json").json
+    assert (one["id"], one["keys"]) == ("lane.enqueue", "e")
+    assert "'lane.enqueu'" in cli.raw("config", "keys", "lane.enqueu").complaint
+    assert "takes no name" in cli.raw("config", "path", "lane.enqueue").complaint

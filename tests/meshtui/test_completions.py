@@ -48,6 +48,8 @@ def test_commands_and_options(cli: Cli) -> None:
     assert {"status", "stop"} <= set(complete(cli, "st"))
     assert "--until-idle" in complete(cli, "lane", "--un")
     assert set(complete(cli, "completions", "")) == {"bash", "zsh", "fish"}
+    assert complete(cli, "config", "keys", "lane.enq") == ["lane.enqueue"]
+    assert complete(cli, "no-such-command", "") == []
 
 
 def test_ids_by_what_can_be_done_with_them(cli: Cli) -> None:

@@ -416,3 +416,16 @@ async def test_help_tells_the_keys_an_operator_chose() -> None:
         await it.until_shown("Now, in the queue")
         line = next(line for line in it.text().splitlines() if BY_ACTION["pause"].tooltip[:40] in line)
         assert "f7" in line
+
+
+async def test_help_finds_a_key_by_words() -> None:
+    async with console(lane(3), size=(120, 40)) as it:
+        await it.press("question_mark", "slash", *"head")
+        await it.until_shown(BY_ACTION["head"].tooltip[:40])
+        await it.until(lambda: BY_ACTION["pause"].tooltip[:40] not in it.text())
+        await it.press(*"less")
+        await it.until_shown("Nothing here has those words")
+        await it.press("escape")
+        await it.until_shown(BY_ACTION["pause"].tooltip[:40])
+        await it.press("escape")
+        assert isinstance(it.app.screen, LaneScreen)

@@ -213,3 +213,20 @@ def test_a_shift(desk: Desk, tmp_path: Path) -> None:
     assert {"quick-1", "quick-2", "quick-3", "bad", "slow", "stuck"} <= results
     log = run_dir.root / "events.jsonl"
     assert log.read_text().count('"event":"phase_adopted"') == 1
+
+
+def test_a_first_start_says_what_to_do(desk: Desk, tmp_path: Path) -> None:
+    desk.open()
+    desk.shows("No lane here yet", "e enqueues", "n plans")
+    assert not (tmp_path / ".meshtui").exists()
+    desk.keys("e")
+    desk.shows("Enqueue")
+    desk.types("tidy the imports")
+    desk.keys("C-s")
+    desk.shows("is number 1 of 1 pending")
+    assert len(list((tmp_path / ".meshtui" / "loop" / "pending").iterdir())) == 1
+
+
+def test_a_folder_that_is_named_must_be_there(desk: Desk, tmp_path: Path) -> None:
+    desk.open("--run-dir", "mistyped")
+    desk.shows("no run directory", "ended with 3")
