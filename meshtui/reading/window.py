@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from meshtui.core.calls import open_output
 from meshtui.text import clean_output
 
 BLOCK: Final = 16 << 10
@@ -100,6 +99,9 @@ class TextFile:
         self._let_go()
         self._forget()
         try:
+            # Only now: the console's first frame does not wait for what starts programs.
+            from meshtui.core.calls import open_output
+
             file = open_output(self.path)
         except OSError:
             return False

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, cast
 
 from meshtui.bridge import Bridge
 from meshtui.commands import Side, Situation
-from meshtui.core.history import History
 from meshtui.core.view import LaneView
 from meshtui.messages import HistoryRead, SignsRead
 
 if TYPE_CHECKING:
     from textual.screen import Screen
 
+    from meshtui.core.history import History
     from meshtui.screens.seeing import Seeing
 
     _Base = Screen[None]
