@@ -269,7 +269,9 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
 
     def tick(self) -> None:
         """Let times go on; lines whose text is the same are not drawn."""
-        if self.view is None:
+        parts = (StatusLine, NeedsYou, QueueTable, DetailPane)
+        if self.view is None or not all(self.query(part) for part in parts):
+            # Nothing was read yet, or the screen is being taken down.
             return
         self.query_one(StatusLine).repaint()
         self.query_one(NeedsYou).repaint()
