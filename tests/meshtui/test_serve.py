@@ -103,6 +103,15 @@ async def until(condition: Callable[[], object], what: str) -> None:
     assert condition(), what
 
 
+async def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + seconds
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        await asyncio.sleep(0.05)
+    return True
+
+
 async def painted(page: Page) -> bool:
     return bool(await page.evaluate("document.body.classList.contains('-first-byte')"))
 
@@ -118,17 +127,18 @@ async def test_a_browser_shows_it_and_its_keys_work(
         async with asyncio.timeout(LIMIT):
             while not await painted(page):
                 await asyncio.sleep(0.1)
-        keep = os.environ.get("MESHTUI_PICTURES")
-        if keep:
-            await asyncio.sleep(2)
-            await page.picture(Path(keep) / "page.png")
         # Withdraw the selected one: the question, then yes. What counts is what is in the directory then.
         withdrawn = run_dir / "loop" / "withdrawn"
         async with asyncio.timeout(LIMIT):
-            while not list(withdrawn.glob("*.json")):
+            while True:
                 await page.press("w")
-                await asyncio.sleep(0.5)
                 await page.press("y")
+                if await within(2.0, lambda: bool(list(withdrawn.glob("*.json")))):
+                    break
+                # The first came before there was a row to withdraw.
+                await page.press("Escape")
+        if keep := os.environ.get("MESHTUI_PICTURES"):
+            await page.picture(Path(keep) / "page.png")
         assert all(url.partition("://")[2].startswith(served.host) for url in page.requested), page.requested
         assert any(url.endswith(".ttf") for url in page.requested)
         assert any(url.startswith("ws://") for url in page.requested)
@@ -206,14 +216,44 @@ async def test_the_end_of_the_server_ends_its_consoles(serve: Callable[..., Serv
     served = serve()
     async with (
         aiohttp.ClientSession() as session,
-        session.ws_connect(f"{served.url}ws", headers={"Origin": f"http://{served.host}"}),
+        session.ws_connect(f"{served.url}ws", headers={"Origin": f"http://{served.host}"}) as socket,
     ):
         await until(served.consoles, "a console starts")
         children = served.consoles()
         served.process.send_signal(signal.SIGTERM)
-        code = await asyncio.to_thread(served.process.wait, LIMIT)
-        assert code == 130
+        leaving = asyncio.create_task(asyncio.to_thread(served.process.wait, LIMIT))
+        async for _ in socket:
+            pass  # as a browser does: who does not answer the close is waited for
+        assert await leaving == 130
         await until(lambda: not any(one.is_running() for one in children), "they end")
+
+
+@pytest.mark.parametrize("control", [False, True])
+async def test_several_directories_are_shown_together(
+    serve: Callable[..., Served], tmp_path: Path, control: bool
+) -> None:
+    import aiohttp
+
+    other = create_run_dir(tmp_path / "another", SystemClock()).root
+    served = serve("--run-dir", str(other), *(["--allow-control"] if control else []))
+    async with (
+        aiohttp.ClientSession() as session,
+        session.ws_connect(
+            f"{served.url}ws?width=100&height=30", headers={"Origin": f"http://{served.host}"}
+        ) as socket,
+        asyncio.timeout(LIMIT),
+    ):
+        shown = b""
+        while b"another" not in shown or b"lane" not in shown:
+            message = await socket.receive()
+            assert message.type is aiohttp.WSMsgType.BINARY, message
+            shown += message.data
+        words = served.consoles()[0].cmdline()
+        assert [words[at + 1] for at, word in enumerate(words) if word == "--run-dir"] == [
+            str(tmp_path / "lane"),
+            str(other),
+        ]
+        assert ("--read-only" in words) is not control
 
 
 @pytest.mark.parametrize(
