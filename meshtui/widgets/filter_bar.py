@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 from textual import on
@@ -14,6 +15,17 @@ from textual.widgets import Input, Static
 from meshtui.filters import Filter
 from meshtui.text import clean, number
 from meshtui.widgets.listing import ListTable
+
+
+class _Field(Input):
+    """Enter does what it does at once: a message would be overtaken by the keys that follow."""
+
+    def __init__(self, leave: Callable[[], None], *, placeholder: str, id: str | None) -> None:
+        super().__init__(placeholder=placeholder, id=id, compact=True)
+        self._leave = leave
+
+    async def action_submit(self) -> None:
+        self._leave()
 
 
 class FilterBar(Vertical):
@@ -32,7 +44,7 @@ class FilterBar(Vertical):
     def compose(self) -> ComposeResult:
         with Horizontal(classes="line"):
             yield Static("/", classes="slash")
-            yield Input(placeholder=self._placeholder, id=self._field, compact=True)
+            yield _Field(self.action_leave, placeholder=self._placeholder, id=self._field)
             yield Static("", classes="count")
         yield Static("", classes="says")
 
@@ -94,14 +106,10 @@ class FilterBar(Vertical):
         self.table.show_matching(message.value.strip())
         self.draw()
 
-    @on(Input.Submitted)
-    def _kept(self, message: Input.Submitted) -> None:
-        message.stop()
-        self.action_leave()
-
     def action_leave(self) -> None:
         """Go to the list; an empty filter goes away."""
-        self.table.focus()
+        # At once, as in open(): the next keys are meant for the list.
+        self.screen.set_focus(self.table)
         if not self.field.value.strip():
             self.drop()
 
