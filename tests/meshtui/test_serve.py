@@ -174,10 +174,11 @@ async def test_without_control_keys_change_nothing(
 
 
 async def test_strangers_are_kept_out(serve: Callable[..., Served]) -> None:
-    served = serve()
+    served = serve("--name", "desk.example")
     port = served.host.rpartition(":")[2]
     assert await status(served.url) == 200
     assert await status(served.url, Host=f"localhost:{port}") == 200
+    assert await status(served.url, Host="desk.example") == 200
     # A name of theirs that resolves to us is not our name.
     assert await status(served.url, Host=f"evil.example:{port}") == 403
     assert await status(served.url, Host="192.168.1.7") == 403
