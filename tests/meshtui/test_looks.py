@@ -20,7 +20,9 @@ from meshtui.screens.confirm import Confirm
 from meshtui.settings import Settings
 from meshtui.theme import CONTRAST, CONTRAST_LIGHT, DARK, LIGHT, MONO, MONO_LIGHT, THEMES, theme_for
 from meshtui.widgets.key_bar import KeyBar
+from meshtui.widgets.prose import bar
 from meshtui.widgets.table import QueueTable
+from meshtui.widgets.timeline import STEP_SIGNS
 from tests.support.mission_screens import done_mission, loop, mission, only, with_missions
 from tests.support.pilot import console
 from tests.support.views import NOW, empty, lane
@@ -57,6 +59,13 @@ def test_statuses_of_one_list_stay_apart_in_ascii() -> None:
     for table in (status.LANE_STATES, status.SECTION_MARKS, status.LOOP_MARKS):
         unlike = {mark.glyph for mark in table.values()}
         assert len({in_ascii(glyph) for glyph in unlike}) == len(unlike)
+
+
+def test_bars_and_the_timeline_can_be_read_in_ascii_without_colours() -> None:
+    (full, _look), (rest, _rule) = bar(0.5, 6, "ok")
+    assert in_ascii(full + rest) == "===---"
+    signs = set(STEP_SIGNS.values())
+    assert len({in_ascii(sign) for sign in signs}) == len(signs)
 
 
 def test_signs_take_one_cell_each() -> None:
