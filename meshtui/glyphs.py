@@ -32,6 +32,8 @@ def _table() -> dict[int, str]:
         sign = chr(code)
         table[sign] = "-" if sign in _ACROSS else "|" if sign in _DOWN else "+"
     table.update({"╱": "/", "╲": "\\", "╳": "X"})
+    # Bars and the timeline tell these lines apart.
+    table.update({"━": "=", "═": "#", "┄": ".", "╌": ".", "╍": ":"})
     # Quadrants, and the eight dots of a braille cell: the more is filled, the darker the sign.
     table.update((chr(code), "#") for code in range(0x2596, 0x25A0))
     for dots in range(256):

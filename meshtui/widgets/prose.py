@@ -160,6 +160,6 @@ class Prose(TextPane):
 
 
 def bar(part: float, cells: int, look: str) -> Line:
-    """A thin bar, ``part`` of it drawn in ``look``."""
+    """A bar, ``part`` of it thick and in ``look``; the rest is thin, so that it can be read without colours."""
     full = max(0, min(cells, round(part * cells)))
-    return (("━" * full, look), ("━" * (cells - full), "rule"))
+    return (("━" * full, look), ("─" * (cells - full), "rule"))
