@@ -151,6 +151,14 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
         if not self.is_headless:
             self._handle_signals()
 
+    def get_driver_class(self) -> type[Driver]:
+        chosen = super().get_driver_class()
+        if chosen.__name__ != "LinuxDriver":
+            return chosen
+        from meshtui.terminal import TerminalDriver
+
+        return TerminalDriver
+
     def _handle_signals(self) -> None:
         loop = asyncio.get_running_loop()
         for number, end in ((signal.SIGTERM, self.end_by_signal), (signal.SIGHUP, self.hand_over_by_signal)):
