@@ -21,7 +21,8 @@ from meshtui.core.lane.receipts import (
     QuarantineReceipt,
     StopReceipt,
 )
-from meshtui.core.lane.runner import KILLED, apply_answer
+from meshtui.core.lane.runner import KILLED
+from meshtui.core.lane.serving import apply_answer
 from meshtui.core.lane.settle import LaneFiles, Settler, seconds_of
 from meshtui.core.models.envelope import (
     kind_of,

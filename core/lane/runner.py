@@ -13,8 +13,8 @@ from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.engines.base import Usage, usage_so_far
 from meshtui.core.engines.registry import AGENTS
-from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError, NotFound, StorageError
-from meshtui.core.lane import control, rearrange
+from meshtui.core.errors import InvalidInput, LeaseLost, MeshtuiError
+from meshtui.core.lane import control
 from meshtui.core.lane.activity import Activity
 from meshtui.core.lane.control import Request
 from meshtui.core.lane.facts import facts_of
@@ -24,8 +24,9 @@ from meshtui.core.lane.limits import Limits
 from meshtui.core.lane.phase import Attempt, EngineFactory, PastDeadline, Phases, Restate, Settings
 from meshtui.core.lane.poll import FolderPoll
 from meshtui.core.lane.reconcile import reconcile
+from meshtui.core.lane.serving import Serving, is_over
 from meshtui.core.lane.settle import DEADLINE_EXCEEDED, LaneFiles, Settler, waits_for
-from meshtui.core.models.envelope import kind_of, validate_envelope
+from meshtui.core.models.envelope import kind_of
 from meshtui.core.models.record import Record, load_record
 from meshtui.core.models.result import make_result
 from meshtui.core.run_dir import RunDir
@@ -100,6 +101,7 @@ class Runner:
         self._stopping = False
         self._handing_over = False
         self._stop_requests: list[Request] = []
+        self._serving = Serving(self._files, self._settler, end=self._end, relist=self._relist)
         self._put_back_id: str | None = None
         self._survivors: tuple[str, ...] = ()
         self._completed = 0
@@ -343,7 +345,7 @@ class Runner:
         idle = self._options.config.lane.idle_seconds
         activity = self._activity(attempt)
         while True:
-            if _over(call):
+            if is_over(call):
                 activity.flush()
                 return
             left = (attempt.deadline_at_ms - self._clock.now_ms()) / 1000
@@ -440,7 +442,7 @@ class Runner:
 
     def _waits_for_limit(self, attempt: Attempt) -> bool:
         """Whether an agent spent its time on waiting for a usage limit to pass: then it is held, no stall."""
-        if self._options.config.lane.on_limit != "hold" or not _over(attempt.call):
+        if self._options.config.lane.on_limit != "hold" or not is_over(attempt.call):
             return False
         outcome, _ = self._phases.outcome(attempt)
         if outcome.status != "limit":
@@ -453,7 +455,7 @@ class Runner:
 
     def _settle_stopped(self, attempt: Attempt) -> None:
         """Put the record back, unless something of its call cannot be ended: nothing may run beside that."""
-        over = _over(attempt.call)
+        over = is_over(attempt.call)
         self._limits.take(attempt)
         if over:
             self._settler.put_back(attempt.record, event="phase_aborted")
@@ -506,7 +508,7 @@ class Runner:
             story=attempt.story,
             started_at=attempt.started_at,
             evidence=attempt.evidence or self._evidence(attempt),
-            give_up=not _over(attempt.call),
+            give_up=not is_over(attempt.call),
         )
         if not parked:
             self._relist()
@@ -605,63 +607,15 @@ class Runner:
         self._lease.verify()
         if self._control_poll.changed():
             for request in control.pending(self._paths):
-                self._serve(request, attempt)
+                if request.request == "stop":
+                    self._stopping = True
+                    self._stop_requests.append(request)
+                else:
+                    self._serving.serve(request, attempt)
         now = self._clock.monotonic()
         if attempt is not None and now - self._status_at > STATUS_SECONDS and self._pending_poll.peek():
             self._files.write_status()
             self._status_at = now
-
-    def _serve(self, request: Request, attempt: Attempt | None) -> None:
-        try:
-            if request.request == "stop":
-                self._stopping = True
-                self._stop_requests.append(request)
-                return
-            if request.request == "kill":
-                value = self._kill(request, attempt)
-            elif request.request == "answer":
-                value = self._answer(request)
-            elif request.request == "extend":
-                value = self._extend(request, attempt)
-            elif request.request == "message":
-                value = self._message(request)
-            elif request.request in rearrange.REQUESTS:
-                value = rearrange.serve(self._files, request.request, request.subject, request.data)
-                self._relist()
-            else:
-                raise InvalidInput(f"this runner does not know the request {request.request!r}")
-        except StorageError:
-            raise
-        except MeshtuiError as error:
-            control.answer(request, error=error)
-            return
-        control.answer(request, value)
-
-    def _kill(self, request: Request, attempt: Attempt | None) -> dict[str, Any]:
-        if attempt is None or attempt.record.envelope_id != request.subject:
-            raise NotFound(f"envelope {request.subject!r} is not running; a pending one can be withdrawn")
-        if _over(attempt.call):
-            raise NotFound(f"envelope {request.subject!r} has just ended by itself; see: meshtui status")
-        survivors = self._end(attempt, "killed")
-        return {"ended": [request.subject], "survivors": list(survivors), "not_started": []}
-
-    def _answer(self, request: Request) -> dict[str, Any]:
-        subject = request.subject or ""
-        apply_answer(self._files, self._settler, subject, request.data)
-        self._relist()
-        return {"envelope_id": subject, "action": request.data.get("action")}
-
-    def _extend(self, request: Request, attempt: Attempt | None) -> dict[str, Any]:
-        if attempt is None or attempt.record.envelope_id != request.subject or _over(attempt.call):
-            raise NotFound(f"envelope {request.subject!r} is not running; see: meshtui status")
-        attempt.deadline_at_ms = self._settler.extend(attempt.record, request.data.get("seconds"))
-        return {"deadline_at": iso(attempt.deadline_at_ms)}
-
-    def _message(self, request: Request) -> dict[str, Any]:
-        envelope = validate_envelope(request.data.get("envelope"))
-        placed = self._files.queue.add_at_head(str(envelope.get("id")), envelope)
-        self._relist()
-        return {"queued_at": placed.record.queued_at, "depth": placed.depth}
 
     def _answer_stops(self) -> None:
         for request in self._stop_requests:
@@ -706,30 +660,4 @@ def wait_for(wake: Waker, seconds: float) -> None:
     poller.poll(seconds * 1000)
 
 
-def _over(call: Call) -> bool:
-    return call.state() in ("ended", "lost")
-
-
-def apply_answer(files: LaneFiles, settler: Settler, envelope_id: str, data: dict[str, Any]) -> None:
-    """Do what the operator answered to a parked envelope; the caller holds the lease."""
-    found = files.queue.find(envelope_id, ("stalled",))
-    if found is None:
-        raise NotFound(f"envelope {envelope_id!r} is not parked; see: meshtui status")
-    record = found[1]
-    if data.get("action") == "drop":
-        settler.answer_drop(record)
-        return
-    engine, seconds = data.get("engine"), data.get("deadline_seconds")
-    changed = dict(record.envelope)
-    changed.update(
-        {
-            key: value
-            for key, value in (("engine", engine), ("deadline_seconds", seconds))
-            if value is not None
-        }
-    )
-    validate_envelope(changed)
-    settler.answer_retry(record, engine=engine, deadline_seconds=seconds)
-
-
-__all__ = ["DEADLINE_EXCEEDED", "RunOutcome", "Runner", "RunnerOptions", "apply_answer"]
+__all__ = ["DEADLINE_EXCEEDED", "RunOutcome", "Runner", "RunnerOptions"]
