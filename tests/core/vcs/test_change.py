@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from meshtui.core.errors import InvalidInput
@@ -499,6 +499,7 @@ def test_round_trips(pair: tuple[Repo, Path, Path], operations: list[tuple[str, 
 
 
 @given(first=st.lists(OPERATION, max_size=6), second=st.lists(OPERATION, max_size=6))
+@example(first=[("write", "one.txt", b"")], second=[("rename", "one.txt", b"src")])
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_two_changes_go_together_or_leave_no_trace(
     pair: tuple[Repo, Path, Path],
@@ -526,8 +527,12 @@ def test_two_changes_go_together_or_leave_no_trace(
     if result.attempts[-1].strategy == "cherry_pick":
         return  # It follows renames: an edit may end in another file.
     now = contents(target)
+    renamed = {file.path: file.old_path for file in two.change.files if file.old_path is not None}
     for path in {*one.change.paths, *two.change.paths}:
-        if path not in two.change.paths or ones.get(path) == twos.get(path):
+        if renamed.get(path) in one.change.paths:
+            # What was renamed takes with it what the other one edited in it.
+            assert now.get(path) in (twos.get(path), ones.get(renamed[path] or "")), result.attempts
+        elif path not in two.change.paths or ones.get(path) == twos.get(path):
             assert now.get(path) == ones.get(path)
         elif path not in one.change.paths:
-            assert now.get(path) == twos.get(path)
+            assert now.get(path) == twos.get(path), result.attempts
