@@ -46,6 +46,7 @@ from tests.support.lanes import (
     run_until_idle,
     where,
 )
+from tests.support.mounts import small_filesystems
 from tests.support.waiting import wait_until
 
 HEAD = "0000000000000001-1796083330000-00000000-0000-4000-8000-000000000001-head.json"
@@ -54,21 +55,8 @@ HEAD = "0000000000000001-1796083330000-00000000-0000-4000-8000-000000000001-head
 @pytest.fixture
 def mounted(quick_path: Path) -> Iterator[Callable[[Path], None]]:
     """Mounts a filesystem of its own over a folder."""
-    done: list[Path] = []
-
-    def mount(folder: Path) -> None:
-        command = ["mount", "-t", "tmpfs", "-o", "size=1m", "none", str(folder)]
-        try:
-            tried = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            pytest.skip("there is no mount program")
-        if tried.returncode != 0:
-            pytest.skip(f"mounting a tmpfs is not allowed here: {tried.stderr.strip()}")
-        done.append(folder)
-
-    yield mount
-    for folder in reversed(done):
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_filesystems(1) as mount:
+        yield mount
 
 
 def put(path: Path, content: bytes) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,27 +9,15 @@ import pytest
 
 from meshtui.core.errors import StorageError
 from tests.support.missions import Bench, end_leftovers, git, node, until
+from tests.support.mounts import small_filesystems
 
 
 @pytest.fixture
 def mounted() -> Iterator[Callable[[Path], None]]:
     """Mounts a small filesystem of its own over a folder."""
-    done: list[Path] = []
-
-    def mount(folder: Path) -> None:
-        command = ["mount", "-t", "tmpfs", "-o", "size=6m", "none", str(folder)]
-        try:
-            tried = subprocess.run(command, capture_output=True, text=True, check=False)
-        except FileNotFoundError:
-            pytest.skip("there is no mount program")
-        if tried.returncode != 0:
-            pytest.skip(f"mounting a tmpfs is not allowed here: {tried.stderr.strip()}")
-        done.append(folder)
-
-    yield mount
-    end_leftovers()
-    for folder in reversed(done):
-        subprocess.run(["umount", "-l", str(folder)], check=True)
+    with small_filesystems(6) as mount:
+        yield mount
+        end_leftovers()
 
 
 @pytest.mark.parametrize("what", ["run", "trees", ""])
