@@ -13,7 +13,8 @@ import click
 
 from meshtui.cli.options import json_option, run_dir_option
 from meshtui.cli.output import print_json, print_line
-from meshtui.core.errors import InvalidInput, MeshtuiError
+from meshtui.core.errors import InvalidInput, MeshtuiError, NotFound
+from meshtui.core.run_dir import RunDir
 
 if TYPE_CHECKING:
     from meshtui.core.config import Config
@@ -23,18 +24,29 @@ if TYPE_CHECKING:
 @run_dir_option
 @json_option
 def doctor(run_dir: Path, as_json: bool) -> int:
-    """Check this machine, the run directory and the engines."""
-    from meshtui.core.lane.create import open_run_dir
+    """Check this machine, the run directory and the engines.
 
-    root = open_run_dir(run_dir).root
-    checks = [_python(), _program("git", "git", "--version"), _folder(root), *_configuration(root)]
+    Where there is no run directory yet, machine and engines are checked all the same; it ends with 3 then.
+    """
+    from meshtui.core.lane.create import git_top, open_run_dir, repo_of
+
+    missing: NotFound | None = None
+    checks = [_python(), _program("git", "git", "--version")]
+    try:
+        run = open_run_dir(run_dir)
+        checks += [_folder(run.root), *_configuration(run, repo_of(run))]
+    except NotFound as error:
+        missing = error
+        checks += _configuration(RunDir(run_dir), git_top(Path.cwd()))
     bad = [check for check in checks if not check["ok"]]
     if as_json:
-        print_json({"ok": not bad, "checks": checks})
+        print_json({"ok": not bad and missing is None, "checks": checks})
     else:
         for check in checks:
             mark = "BAD" if not check["ok"] else "ok " if check.get("usable", True) else "-- "
             print_line(f"{mark}  {check['name']}: {check['text']}")
+    if missing is not None:
+        raise missing
     return 1 if bad else 0
 
 
@@ -77,15 +89,12 @@ def _folder(root: Path) -> dict[str, Any]:
     return _check("run directory", True, f"{root}: locks, renames and links work")
 
 
-def _configuration(root: Path) -> list[dict[str, Any]]:
+def _configuration(run_dir: RunDir, repo: Path | None) -> list[dict[str, Any]]:
     from meshtui.core.config import load_config
-    from meshtui.core.lane.create import repo_of
     from meshtui.core.models.envelope import ENGINES
-    from meshtui.core.run_dir import RunDir
 
-    run_dir = RunDir(root)
     try:
-        loaded = load_config(run_dir, repo_of(run_dir), environ=os.environ)
+        loaded = load_config(run_dir, repo, environ=os.environ)
     except MeshtuiError as error:
         return [_check("configuration", False, str(error))]
     found = [_check("configuration", True, "read")]
@@ -124,7 +133,6 @@ def trust(repo: Path | None, as_json: bool) -> None:
     """Allow the commands of a repository's meshtui.toml as it is now."""
     from meshtui.core.config import load_config
     from meshtui.core.lane.create import git_top
-    from meshtui.core.run_dir import RunDir
     from meshtui.core.trust import trust as remember
 
     top = git_top(repo or Path.cwd()) or repo

@@ -113,6 +113,7 @@ class TestMissingRunDirectory:
         assert said.code == 3
         if command == ["doctor"]:
             assert "no run directory" in said.err
+            assert "engine claude" in said.out
         else:
             assert str(cli.run_dir) in said.complaint
         assert not cli.run_dir.exists()
