@@ -210,6 +210,23 @@ def test_a_siblings_part_is_a_violation(bench: Bench) -> None:
     assert "violation: b/three.txt" in bench.state("loop-a").blockers
 
 
+@pytest.mark.parametrize("beyond", ["b/three.txt", "b/two.txt", "elsewhere.txt"])
+def test_what_a_maker_wrote_elsewhere_stays_out_and_need_not_be_undone(bench: Bench, beyond: str) -> None:
+    """Neither does the write get in because nobody makes it a second time, nor is its undoing a new one."""
+    bench.commands(
+        f'case "$PWD" in *maker-1) echo x >> a/one.txt; [ "$MESHTUI_ITERATION" = 2 ] || echo stray >> {beyond};; '
+        "*) echo mine > b/four.txt;; esac"
+    )
+    bench.plan(node("loop-a", "a/", "b/", makers=2))
+    assert bench.run().state == "done", bench.proof()["blockers"]
+    assert f"violation: maker-1 wrote {beyond}" in bench.prompts("maker")[2]
+    assert bench.proof("loop-a")["iterations"] == 2
+    assert bench.proof("loop-a")["changed_files"] == ["a/one.txt", "b/four.txt"]
+    kept = next(bench.paths.loop("loop-a").patches.glob("0001-maker-1.patch"))
+    assert b"+stray" in kept.read_bytes()
+    assert bench.mismatches() == []
+
+
 def test_makers_share_a_scope(bench: Bench) -> None:
     bench.commands(
         'for f in a/one.txt b/two.txt; do case "$MESHTUI_SCOPE" in *\\"$f\\"*) echo "by $PWD" >> $f;; esac; done'
