@@ -83,6 +83,8 @@ def plan(run_dir: Path, as_json: bool, edit: bool, request: str, **options: Any)
 
 def plan_lines(made: Plan) -> list[str]:
     """A plan for people: every loop with its scope, risk, workers, gates, and what overlaps."""
+    from meshtui.core.mesh.render import overlap_text
+
     lines = [f"mission {made.mission_id}: {len(made.graph.nodes)} loops"]
     for node in made.graph.nodes:
         after = f", after {', '.join(node.dependencies)}" if node.dependencies else ""
@@ -95,7 +97,7 @@ def plan_lines(made: Plan) -> list[str]:
             f"    {node.maker.worker_count} makers, {node.checker.worker_count} checkers, gates {', '.join(gates) or 'none'}"
         )
     for overlap in made.overlaps:
-        lines.append("overlap: " + ", ".join(f"{key} {value}" for key, value in overlap.items()))
+        lines.append(f"overlap: {overlap_text(overlap)}")
     if made.domains_truncated:
         lines.append(f"left out (more than --max-loops): {', '.join(made.domains_truncated)}")
     lines += [f"warning: {text}" for text in made.options.get("warnings") or []]

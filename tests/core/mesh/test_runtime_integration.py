@@ -104,6 +104,16 @@ def test_lock_files_belong_to_the_integration(bench: Bench) -> None:
     assert git(bench.repo, "branch", "--list", f"meshtui/{MISSION}") == ""
 
 
+@pytest.mark.parametrize(
+    "path", ["bun.lock", "mix.lock", "web/deno.json", "requirements-dev.txt", "Pipfile", "sub/Cargo.toml"]
+)
+def test_dependency_files_of_every_kind_are_known(bench: Bench, path: str) -> None:
+    bench.commands(f"mkdir -p web sub; echo y > {path}; echo x > Makefile")
+    bench.plan(node("loop-a", "."))
+    assert bench.run().state == "bad"
+    assert bench.state(INTEGRATION).blockers == [f"dependencies: {path} changed outside integration"]
+
+
 def test_a_loop_that_owns_just_the_lock_file_may(bench: Bench) -> None:
     bench.commands("echo y >> uv.lock")
     bench.plan(node("loop-a", "uv.lock"))
@@ -111,12 +121,15 @@ def test_a_loop_that_owns_just_the_lock_file_may(bench: Bench) -> None:
 
 
 def test_agent_and_ci_files_are_reported(bench: Bench) -> None:
-    bench.commands("mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; echo x > CLAUDE.md")
+    agents = [".aider.conf.yml", ".grok/config.toml", ".windsurfrules", "CLAUDE.md", "sub/agents.md"]
+    pipelines = [".cirrus.yml", ".github/dependabot.yml", ".github/workflows/ci.yml", "Jenkinsfile"]
+    made = " ".join([*agents, *pipelines])
+    bench.commands(f'for f in {made}; do mkdir -p "$(dirname $f)"; echo x > $f; done')
     bench.plan(node("loop-a", "."))
     bench.run()
     report = json.loads(bench.paths.side_effects.read_text())
-    assert report["agent_configuration_changes"] == ["CLAUDE.md"]
-    assert report["ci_configuration_changes"] == [".github/workflows/ci.yml"]
+    assert report["agent_configuration_changes"] == agents
+    assert report["ci_configuration_changes"] == pipelines
 
 
 def test_a_result_branch_of_somebody_else_is_not_moved(bench: Bench) -> None:
