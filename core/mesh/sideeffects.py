@@ -48,11 +48,7 @@ def side_effect_report(context: MissionContext, change: Change) -> dict[str, Any
     paths = sorted({path for item in change.files for path in (item.path, item.old_path) if path is not None})
     violations = [path for path in paths if not any(holds(entry, path) for entry in owners)]
     named = set(owners)
-    packages = [
-        path
-        for path in paths
-        if path not in named and _is_package(path)
-    ]
+    packages = [path for path in paths if path not in named and _is_package(path)]
     agents = [path for path in paths if "agents" in _kinds(path)]
     pipelines = [path for path in paths if "ci" in _kinds(path) or holds(".github", path)]
     left = []

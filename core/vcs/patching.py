@@ -136,9 +136,7 @@ def without(worktree: Path, change: Change, paths: Sequence[str]) -> Change:
     """``change`` without what it does to ``paths``: they are again as in its base. Changes no working tree."""
     drop = set(paths)
     with Scratch(Git(worktree)) as scratch:
-        undo = [
-            each for each in raw_changes(scratch.git, change.head_tree, change.base) if each.path in drop
-        ]
+        undo = [each for each in raw_changes(scratch.git, change.head_tree, change.base) if each.path in drop]
         # What has to go goes first: a file may stand where a folder was, or the other way round.
         gone = [f"0 {each.id_before}\t{each.path}" for each in undo if each.mode_before != NOTHING]
         back = [

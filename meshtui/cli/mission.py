@@ -111,12 +111,12 @@ def _made(root: Path, repo: Path | None) -> RunDir:
 
 
 def _edit(paths: MissionPaths, *, quiet: bool) -> Plan:
-    from meshtui.core.mesh.files import load_plan
+    from meshtui.core.mesh.service import edited_plan
     from meshtui.editor import open_in_editor
 
     open_in_editor(paths.plan, quiet=quiet)
     try:
-        return load_plan(paths)
+        return edited_plan(paths)
     except InvalidInput as error:
         raise InvalidInput(
             f"{error}; correct it with: meshtui plan --edit {shlex.quote(paths.mission_id)}"
