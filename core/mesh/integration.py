@@ -19,7 +19,7 @@ from meshtui.core.mesh.context import (
     Progress,
 )
 from meshtui.core.mesh.files import read_json, read_state, write_json, write_state
-from meshtui.core.mesh.gates import BUILTIN, GateRunner
+from meshtui.core.mesh.gates import BUILTIN, FINAL_ARBITER, GateRunner
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import arbiter_prompt
 from meshtui.core.mesh.proof import loop_proof
@@ -216,7 +216,10 @@ class IntegrationRuntime:
         write_json(self._context.paths.merge, self._merge)
 
     def _run_gates(self) -> None:
-        gates = [*self._node.gates.local, *self._node.gates.integration]
+        mine, others = self._node.gates, [node.gates for node in self._context.plan.graph.nodes]
+        # What a loop names for the merged result is run on it: a gate that nobody runs would pass.
+        gates = [*mine.local, *mine.checker, *mine.integration]
+        gates += [gate for each in others for gate in (*each.integration, *each.final)]
         real = [gate for gate in dict.fromkeys(gates) if gate not in BUILTIN]
         if not real:
             return
@@ -247,7 +250,10 @@ class IntegrationRuntime:
         if not effects["ok"]:
             raise LoopBlocked(*effects["blockers"])
         self._make_branch(head)
-        required = any(node.risk.requires_gpt_final for node in context.plan.graph.nodes)
+        required = any(
+            node.risk.requires_gpt_final or FINAL_ARBITER in node.gates.all
+            for node in context.plan.graph.nodes
+        )
         if not required:
             return self._end("completed", [])
         verdict = read_json(context.paths.arbiter)

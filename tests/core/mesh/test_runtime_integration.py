@@ -104,6 +104,32 @@ def test_lock_files_belong_to_the_integration(bench: Bench) -> None:
     assert git(bench.repo, "branch", "--list", f"meshtui/{MISSION}") == ""
 
 
+@pytest.mark.parametrize("stage", ["integration", "final"])
+@pytest.mark.parametrize("gate", ["nobody:knows", "fails"])
+def test_a_gate_that_a_loop_names_for_the_merged_result_is_run_there(
+    bench: Bench, stage: str, gate: str
+) -> None:
+    bench.commands("echo x >> a/one.txt")
+    bench.gate("fails", "exit 1", stage="integration")
+    loop = node("loop-a", "a/")
+    bench.plan(loop.model_copy(update={"gates": loop.gates.model_copy(update={stage: [gate]})}))
+    assert bench.run().state == "bad"
+    assert bench.status("loop-a") == "completed"
+    assert bench.proof(INTEGRATION)["gate_result"]["failed_gates"] == [gate]
+    assert git(bench.repo, "branch", "--list", f"meshtui/{MISSION}") == ""
+
+
+def test_a_plan_that_names_the_final_arbiter_has_one(bench: Bench) -> None:
+    bench.commands("echo x >> a/one.txt")
+    loop = node("loop-a", "a/")
+    bench.plan(
+        loop.model_copy(update={"gates": loop.gates.model_copy(update={"final": ["gpt:final-arbiter"]})})
+    )
+    assert bench.run().state == "handoff", bench.proof()["blockers"]
+    assert bench.state(INTEGRATION).handoff.required
+    assert len(bench.calls("arbiter")) == 0
+
+
 @pytest.mark.parametrize(
     "path", ["bun.lock", "mix.lock", "web/deno.json", "requirements-dev.txt", "Pipfile", "sub/Cargo.toml"]
 )
