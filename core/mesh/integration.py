@@ -27,7 +27,7 @@ from meshtui.core.mesh.sideeffects import side_effect_report
 from meshtui.core.mesh.tasks import Task, worker_evidence
 from meshtui.core.mesh.verdicts import NO_VERDICT, needs_verdict, verdict_in
 from meshtui.core.mesh.workers import Crew
-from meshtui.core.mesh.worktrees import LoopWorktrees
+from meshtui.core.mesh.worktrees import BRANCHES, LoopWorktrees
 from meshtui.core.models.mesh import MERGE, Handoff, LoopState, Node, Phase, Status
 from meshtui.core.vcs import worktree as trees
 from meshtui.core.vcs.change import diff, snapshot
@@ -166,7 +166,9 @@ class IntegrationRuntime:
                 self._worktrees.reset(context.base)
                 self._write_merge(False, applied, conflicts, attempts, counts, touched, None)
                 raise LoopBlocked(
-                    f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}"
+                    f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}; "
+                    f"merge their branches {BRANCHES}/{context.plan.mission_id}/… by hand, "
+                    "or plan again with one loop for both"
                 )
         head = Git(place).head_commit()
         self._worktrees.clean_at = head

@@ -165,6 +165,12 @@ def run(
         where = existing(run_dir)
         paths = find_mission(where, name)
     elif not is_request and subject in (*missions, "latest"):
+        given = [f"--{name.replace('_', '-')}" for name in ("max_loops", "parallelism") if options.get(name)]
+        if given:
+            raise InvalidInput(
+                f"mission {subject} is planned already: {' and '.join(given)} would change nothing; "
+                f"change its plan with: meshtui plan --edit {shlex.quote(subject)}"
+            )
         where = existing(run_dir)
         paths = find_mission(where, subject)
     elif not is_request and len(subject.split()) < 2:

@@ -84,3 +84,11 @@ def test_gates_are_those_of_the_base_not_of_the_checkout(tmp_path: Path) -> None
     assert gates("m1") == {"make-check", "make-check-merged"}
     git(repo, "commit", "-aqm", "other targets")
     assert gates("m2") == {"make-test", "make-test-merged"}
+
+
+def test_options_of_a_plan_are_not_ignored_for_one_that_is_made(bench: Bench) -> None:
+    said(bench, "change app and src", "--mission", "m2")
+    for name, value in (("--max-loops", "1"), ("--parallelism", "safe")):
+        text = str(meshtui(bench.run_dir.root, "run", "m2", name, value, code=2))
+        assert f"mission m2 is planned already: {name} would change nothing" in text
+    assert bench.calls() == []
