@@ -11,6 +11,7 @@ import pytest
 
 from meshtui.core.engines.base import Outcome, Usage
 from meshtui.core.engines.registry import engine_for
+from meshtui.core.mesh.files import write_json
 from tests.support.missions import MISSION, Bench, git, node, until
 
 
@@ -113,6 +114,35 @@ def test_an_unknown_gate_fails(bench: Bench) -> None:
     assert bench.proof("loop-a")["gate_result"]["blockers"] == ["unknown_loop_gate:nobody:knows"]
     assert bench.status("loop-integration") == "blocked"
     assert bench.state("loop-integration").blockers == ["dependency loop-a: blocked"]
+
+
+@pytest.mark.parametrize(
+    ("carried", "why"),
+    [
+        ({"iteration": -1}, "the loop's state is not valid"),
+        ({"used": {"model_calls": 40}}, "budget: nothing is left (0 ms, 40 model calls used)"),
+        ({"used": {"wall_ms": 60_000}}, "budget: nothing is left (60000 ms, 0 model calls used)"),
+    ],
+)
+def test_triage_gates_check_state_and_budget(bench: Bench, carried: dict[str, object], why: str) -> None:
+    bench.commands("echo x >> a/one.txt")
+    loop = node("loop-a", "a/")
+    triage = ["loop:state-valid", "loop:budget-valid"]
+    bench.plan(loop.model_copy(update={"gates": loop.gates.model_copy(update={"triage": triage})}))
+    write_json(bench.paths.loop("loop-a").checkpoint, {"meshtui": {"phase": "triage", **carried}})
+    assert bench.run().state == "bad"
+    assert bench.state("loop-a").blockers == [why]
+    assert len(bench.proof("loop-a")["gate_result"]["failed_gates"]) == 1
+    assert bench.calls() == []
+
+
+def test_an_unknown_triage_gate_fails(bench: Bench) -> None:
+    bench.commands("echo x >> a/one.txt")
+    loop = node("loop-a", "a/")
+    bench.plan(loop.model_copy(update={"gates": loop.gates.model_copy(update={"triage": ["who:knows"]})}))
+    assert bench.run().state == "bad"
+    assert bench.state("loop-a").blockers == ["unknown_loop_gate:who:knows"]
+    assert bench.calls() == []
 
 
 def test_a_gate_times_out(bench: Bench) -> None:
