@@ -370,7 +370,7 @@ def test_discard_loses_nothing_that_landed_as_another_commit(loops: Loops) -> No
     assert discardable(repo.git, "m").lost == ()
     write(loop, "two.txt", "more\n")
     reset_to(loop, snapshot(loop, base=repo.base, message="candidate 3").commit, branch=branch)
-    assert [line.split(" ", 2)[2] for line in discardable(repo.git, "m").lost][0] == "candidate 3"
+    assert any(line.endswith(" candidate 3") for line in discardable(repo.git, "m").lost)
 
 
 def test_discard_names_a_binary_change_even_if_it_may_have_landed(loops: Loops) -> None:
