@@ -10,6 +10,7 @@ from tests.benchmarks import console, engines, lane, mesh
 from tests.benchmarks.table import Row, missed, render
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("name", dict.fromkeys([*lane.ROWS, *mesh.ROWS, *engines.ROWS, *console.ROWS]))
 def test_every_row_is_measured(name: str, tmp_path: Path) -> None:
     rows = lane.run([name], quick=True, where=tmp_path)

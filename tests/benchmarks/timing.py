@@ -111,6 +111,9 @@ def python_environment() -> dict[str, str]:
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MESHTUI_")}
     # What is installed was compiled when it was installed; a working copy is compiled by the first run.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    for name in ("COLUMNS", "LINES"):
+        # Whoever runs the tests may have them set; a console would believe them, not its terminal.
+        environment.pop(name, None)
     return {**environment, "PYTHONPYCACHEPREFIX": _compiled()}
 
 

@@ -175,10 +175,11 @@ class TestOutput:
     def test_output_faster_than_it_is_read_does_not_keep_the_deadline_away(self, box: LaneBox) -> None:
         box.enqueue("flood", deadline_seconds=0.1)
         began = SystemClock().monotonic()
-        # A fast machine writes the default limit's worth before the deadline.
-        outcome = box.run(config=lane_config(max_output_mb=1e6), engine=command("timeout 20 yes"))
+        # A fast machine writes the default limit's worth before the deadline; a disk must take what is written.
+        flood = "yes | head -c 300000000; exec sleep 60"
+        outcome = box.run(config=lane_config(max_output_mb=1e6), engine=command(flood))
         assert outcome.state == "parked"
-        assert SystemClock().monotonic() - began < 36, "two attempts of 20 s each were waited for"
+        assert SystemClock().monotonic() - began < 90, "two attempts of 60 s each were waited for"
 
     def test_bytes_that_are_no_text(self, box: LaneBox) -> None:
         box.enqueue("one")
@@ -188,7 +189,9 @@ class TestOutput:
     def test_what_a_call_leaves_running_is_ended_and_named(self, box: LaneBox) -> None:
         box.enqueue("one")
         note = box.work / "pid"
-        box.run(engine=command(f"sleep 600 & echo $! > {note}; echo done"))
+        # Not before it is no copy of the shell any more.
+        named = "until ps -o comm= -p $! | grep -q sleep; do :; done"
+        box.run(engine=command(f"sleep 600 & echo $! > {note}; {named}; echo done"))
         pid = pid_in(note)
         assert not alive(pid)
         (event,) = box.events("call_left_running")

@@ -136,7 +136,11 @@ class TestLocale:
 
 class TestSignals:
     def test_an_interrupt(self, here: Path) -> None:
-        process = start("events", "--follow", "--run-dir", "run", cwd=here)
+        process = start(
+            "events", "--follow", "--run-dir", "run", cwd=here,
+            # Who starts the tests in the background has it ignored.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )  # fmt: skip
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGINT)

@@ -19,6 +19,7 @@ from meshtui.core.config import Config, EngineConfig
 from meshtui.core.engines.base import Engine, EngineRequest
 from meshtui.core.engines.command import CommandEngine
 from meshtui.core.engines.fake import FakeEngine, FakeReply
+from meshtui.core.journal import parse_lines
 from meshtui.core.lane.create import create_run_dir
 from meshtui.core.lane.index import list_records
 from meshtui.core.lane.lane import Lane
@@ -209,9 +210,16 @@ class LaneBox:
         return [Call.attach(self.run_dir, path.name) for path in sorted(self.run_dir.calls.iterdir())]
 
     def active_call(self, envelope_id: str, limit: float = 20.0) -> Call:
-        """The running call of an envelope, once it runs."""
+        """The running call of an envelope, once its program was told to begin.
+
+        Its record names it a moment earlier; that it has begun is in the journal.
+        """
 
         def running() -> Call | None:
+            journal = self.run_dir.events.read_bytes() if self.run_dir.events.exists() else b""
+            begun = {
+                event.data.get("call") for event in parse_lines(journal) if event.event == "phase_started"
+            }
             for name in list_records(self.paths.active):
                 try:
                     record = load(self.paths.active / name)
@@ -220,7 +228,7 @@ class LaneBox:
                 if safe_of(name) != envelope_id or "call" not in record:
                     continue
                 call = Call.attach(self.run_dir, record["call"])
-                if call.state() == "running":
+                if record["call"] in begun and call.state() == "running":
                     return call
             return None
 
