@@ -17,6 +17,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from meshtui.core.view import Attention, LaneView, Row
 
 if TYPE_CHECKING:
+    from meshtui.core.fleet import LaneSummary
     from meshtui.core.mesh.view import LoopRow, MissionView
 
 Scope = Literal["lane", "fleet", "inbox", "table", "detail", "text", "app", "replay"]
@@ -59,6 +60,8 @@ class Situation:
     """Whether that list is narrowed by a filter."""
     undoable: bool = False
     """Whether this console did something that was not undone yet."""
+    chosen: tuple[LaneSummary, ...] = ()
+    """In the fleet the lanes that are meant: the marked ones, else the selected one; none while the inbox is looked at."""
 
 
 def _always(_: Situation) -> str | None:
@@ -74,7 +77,22 @@ def _when_run_dir(now: Situation) -> str | None:
     return f"{view.run_dir.name} is no run directory: open one with --run-dir for that"
 
 
+def _when_chosen(now: Situation) -> str | None:
+    """Of what is done with a whole lane: in the fleet there has to be one that is meant."""
+    if now.place != "fleet":
+        return None
+    if not now.lanes:
+        return "There is no lane yet"
+    if not now.chosen:
+        return "This is done with a lane: go to the lanes first (tab)"
+    if any(lane.exists and lane.problem is None for lane in now.chosen):
+        return None
+    return f"{now.chosen[0].name} has no lane to do that with"
+
+
 def _when_lane(now: Situation) -> str | None:
+    if now.place == "fleet":
+        return _when_chosen(now)
     return (
         None
         if now.view is not None and now.view.exists
@@ -83,6 +101,9 @@ def _when_lane(now: Situation) -> str | None:
 
 
 def _when_pending(now: Situation) -> str | None:
+    if now.place == "fleet":
+        waits = any(lane.pending for lane in now.chosen)
+        return _when_chosen(now) or (None if waits else "Nothing is pending there")
     return None if now.view is not None and now.view.counts.pending else "Nothing is pending"
 
 
@@ -296,10 +317,11 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "runner", "s", "start/stop", "Start a runner in this console, or stop the lane's runner",
         title="Start or stop the runner", bar=2, writes=True, side="queue",
+        refusal=_when_chosen, also=("fleet",),
     ),
     Command(
         "pause", "P", "pause", "Let the active phase end and claim nothing more, or continue",
-        title="Pause or continue the lane", bar=7, writes=True, refusal=_when_lane,
+        title="Pause or continue the lane", bar=7, writes=True, refusal=_when_lane, also=("fleet",),
     ),
     Command(
         "kill", "x", "kill", "End the active phase now; it counts as failed",
@@ -312,6 +334,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "interrupt", "i", "interrupt", "Withdraw everything that is pending; R brings it back",
         title="Interrupt: withdraw all pending", bar=6, writes=True, destructive=True, refusal=_when_pending,
+        also=("fleet",),
     ),
     Command(
         "restore", "R", "restore", "Put withdrawn envelopes back at the end of the queue",
@@ -335,11 +358,11 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "undo", "u", "undo", "Undo what this console did last: withdrawn, enqueued, edited, dropped, put at the head",
-        group="Selected", title="Undo what was done last", bar=14, writes=True, refusal=_when_undoable,
+        group="Selected", title="Undo what was done last", bar=14, writes=True, refusal=_when_undoable, also=EVERYWHERE,
     ),
     Command(
         "copy", "y", "copy", "Copy the id, or the command line of what can be done with it, from a menu",
-        group="Selected", title="Copy an id or a command line", bar=17,
+        group="Selected", title="Copy an id or a command line", bar=17, also=EVERYWHERE,
     ),
     Command(
         "mark", "space", "mark", "Mark the selected one: what is done next is done with all that are marked",

@@ -9,7 +9,8 @@ from textual.message import Message
 from meshtui.core.view import CallView, Detail, LaneView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from meshtui.core.fleet import FleetView
     from meshtui.core.history import History
@@ -65,11 +66,11 @@ class Told(Message):
 
 
 class Did(Message):
-    """This console did something that ``u`` takes back, or says why it cannot."""
+    """This console did something that ``u`` takes back, or says why it cannot; by run directory."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, steps: Mapping[Path, Step]) -> None:
         super().__init__()
-        self.step = step
+        self.steps = dict(steps)
 
 
 class EnvelopeRead(Message):

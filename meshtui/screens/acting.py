@@ -7,35 +7,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meshtui import command_lines, receipts, undo
-from meshtui.bridge import Bridge, Operations
+from meshtui.bridge import Bridge
 from meshtui.commands import Situation
 from meshtui.core.view import LaneView, Row
-from meshtui.messages import Did, EnvelopeRead
-from meshtui.receipts import WITH, Said, count, names
+from meshtui.messages import EnvelopeRead
+from meshtui.receipts import Said, count, names
+from meshtui.screens.doing import Doing, Undo, Work
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.table import QueueTable
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
+    from textual.message import Message
 
     from meshtui.command_lines import Line
 
-    _Base = Screen[None]
-else:
-    _Base = object
 
-Work = Callable[[Operations], Any]
-Undo = Callable[[Any], "undo.Step | None"]
-SHORT = 76
-"""A command line up to this length stands in the receipt, too."""
-
-
-class Acting(_Base):
+class Acting(Doing):
     """Mixed into the lane's screen; as it is no widget, its handlers go by their names."""
 
     view: LaneView | None
     bridge: Bridge | None
-    steps: undo.Steps
 
     if TYPE_CHECKING:
 
@@ -68,19 +59,10 @@ class Acting(_Base):
         create: bool = False,
         undo: Undo | None = None,
         command: str | None = None,
+        failed: Callable[[Exception], Message] | None = None,
     ) -> None:
         """Have the bridge do ``work``; ``undo`` makes of its receipt what ``u`` takes back."""
-        if self.bridge is None:
-            return
-
-        def tell(receipt: Any) -> Said:
-            step = undo(receipt) if undo is not None else None
-            if step is not None:
-                self.post_message(Did(step))
-            text, severity = told(receipt)
-            return (f"{text}{WITH}{command}" if command and len(command) <= SHORT else text), severity
-
-        self.bridge.operate(work, tell, create=create)
+        self.operate_at(self.bridge, work, told, create=create, undo=undo, command=command, failed=failed)
 
     def _confirm(
         self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
@@ -92,10 +74,6 @@ class Acting(_Base):
                 then()
 
         self.app.push_screen(Confirm(question, loss, yes, command=command), answered)
-
-    def on_did(self, message: Did) -> None:
-        self.steps.add(message.step)
-        self.draw_keys()
 
     # The selected or the marked
 
@@ -246,6 +224,9 @@ class Acting(_Base):
             lambda: self._operate(
                 lambda lane: _each(files, lane.quarantine_repair),
                 lambda receipt: receipts.several(receipt, "Repaired"),
+                undo=lambda receipt: undo.final(
+                    f"the repair of {names(receipt.done)}", "w withdraws what it put back"
+                ),
             ),
             command=command,
         )
@@ -265,9 +246,7 @@ class Acting(_Base):
                 receipts.repaired
                 if len(files) == 1
                 else lambda receipt: receipts.several(receipt, "Dropped"),
-                undo=lambda _: undo.final(
-                    f"the drop of {names(files)} from quarantine", "the file is under quarantine/.dropped"
-                ),
+                undo=lambda _: undo.of_file_drop(files),
             ),
             command=command_lines.on_each("quarantine drop", files, self.root),
         )
@@ -336,14 +315,8 @@ class Acting(_Base):
     def action_undo(self) -> None:
         if self._refused("undo"):
             return
-        step = self.steps.pop()
-        if step is None:
-            return
+        self.undo_at(self.bridge.run_dir.root if self.bridge is not None else None)
         self.draw_keys()
-        if step.undo is None:
-            self.tell(f"{step.what[0].upper()}{step.what[1:]} cannot be undone: {step.told}", "warning")
-            return
-        self._operate(step.take_back, lambda _: (f"Undone: {step.what}; {step.told}", "information"))
 
     # Copied
 
@@ -352,15 +325,9 @@ class Acting(_Base):
         if not lines:
             self.tell("Nothing is selected", "warning")
             return
-        from meshtui.screens.copying import CopyMenu
+        from meshtui.screens.copying import ask_what_to_copy
 
-        def chosen(line: Line | None) -> None:
-            if line is not None:
-                self.app.copy_to_clipboard(line[1])
-                what = line[1] if line[0] == "id" else f"the command: {line[0]}"
-                self.tell(f"Copied {what}")
-
-        self.app.push_screen(CopyMenu(title, lines), chosen)
+        ask_what_to_copy(self.app, title, lines, self.tell)
 
     def _copyable(self) -> tuple[str, list[Line]]:
         """What the menu offers, for the item, the loop, the marks or the record that is looked at."""

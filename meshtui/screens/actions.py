@@ -10,8 +10,8 @@ from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
-from meshtui.receipts import Said, count
-from meshtui.screens.acting import Acting, Undo, Work
+from meshtui.receipts import count
+from meshtui.screens.acting import Acting
 from meshtui.screens.exits import ExitTaking
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
@@ -125,10 +125,10 @@ class LaneActions(Acting, ExitTaking):
             return
         if self.view.state == "paused":
             command = command_lines.on_lane("continue", self.root)
-            self._operate(lambda lane: lane.resume(), receipts.paused, command=command)
+            self._operate(lambda lane: lane.resume(), receipts.paused, undo=undo.of_pause, command=command)
         else:
             command = command_lines.on_lane("pause", self.root)
-            self._operate(lambda lane: lane.pause(), receipts.paused, command=command)
+            self._operate(lambda lane: lane.pause(), receipts.paused, undo=undo.of_pause, command=command)
 
     def action_kill(self) -> None:
         if self._refused("kill") or self.view is None:
@@ -161,6 +161,9 @@ class LaneActions(Acting, ExitTaking):
                 self._operate(
                     lambda lane: lane.extend(row.envelope_id, seconds),
                     receipts.extended,
+                    undo=lambda _: undo.final(
+                        f"more time for {row.envelope_id}", "a deadline is only moved later"
+                    ),
                     command=way_out("extend", row.envelope_id, self.root, "--seconds", f"{seconds:g}"),
                 )
 
@@ -272,17 +275,6 @@ class LaneActions(Acting, ExitTaking):
         self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
     ) -> None:
         self._confirm(question, loss, yes, then, command=command)
-
-    def operate_exit(
-        self,
-        bridge: Bridge,
-        work: Work,
-        told: Callable[[Any], Said],
-        *,
-        undo: Undo | None = None,
-        command: str | None = None,
-    ) -> None:
-        self._operate(work, told, undo=undo, command=command)
 
     def take_file(self, bridge: Bridge, item: Attention, way: Exit) -> None:
         files = [item.key or item.subject]

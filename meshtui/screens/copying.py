@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
@@ -75,3 +75,15 @@ class CopyMenu(ModalScreen[Line]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+
+def ask_what_to_copy(app: App[Any], title: str, lines: Sequence[Line], tell: Callable[[str], object]) -> None:
+    """Offer ``lines``, copy what is chosen, and say so."""
+
+    def chosen(line: Line | None) -> None:
+        if line is not None:
+            app.copy_to_clipboard(line[1])
+            what = line[1] if line[0] == "id" else f"the command: {line[0]}"
+            tell(f"Copied {what}")
+
+    app.push_screen(CopyMenu(title, lines), chosen)

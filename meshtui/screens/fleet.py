@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -13,7 +13,8 @@ from textual.screen import Screen
 from meshtui.commands import Situation, bindings
 from meshtui.core.fleet import FleetView, LaneSummary
 from meshtui.messages import FleetChanged
-from meshtui.screens.needs import NeedsScreen
+from meshtui.screens.fleet_acting import FleetActing
+from meshtui.screens.needs import NeedsScreen, marked_in
 from meshtui.text import clean, cut_start, number
 from meshtui.theme import STYLES
 from meshtui.widgets.filter_bar import FilterBar
@@ -26,7 +27,7 @@ FRAME = 3
 """Lines of the inbox's panel that are neither items nor the selected one: its border and the titles."""
 
 
-class FleetScreen(NeedsScreen, Screen[None]):
+class FleetScreen(FleetActing, NeedsScreen, Screen[None]):
     """Draws the newest view of all lanes; ``enter`` opens one."""
 
     CSS_PATH = STYLES / "fleet.tcss"
@@ -79,6 +80,9 @@ class FleetScreen(NeedsScreen, Screen[None]):
             lanes=len(self.view.lanes) if self.view is not None else 0,
             needs=len(self.needs),
             filtering=bool(self.listing.filter.text),
+            marked=len(self.listing.marks),
+            undoable=self.home.steps.any_of(),
+            chosen=self.chosen,
         )
 
     # What is shown
@@ -95,11 +99,9 @@ class FleetScreen(NeedsScreen, Screen[None]):
             self.query_one(FleetLine).show(view)
             needs = view.needs if view is not None else ()
             self.show_needs(needs, lanes=True, settled=view is not None and view.complete)
-            self.query_one("#inbox").border_title = f"Needs you · {number(len(needs))}"
             lanes = view.lanes if view is not None else ()
             self.table.show(lanes, hint=self._hint())
-            panel = self.query_one("#lanes")
-            panel.border_title = f"Lanes · {number(len(lanes))}"
+            self.draw_titles()
             self._share_room()
             self.draw_keys()
         if view is not None and view.complete and not self._opened:
@@ -107,6 +109,12 @@ class FleetScreen(NeedsScreen, Screen[None]):
             if needs and self.focused is self.table:
                 # What needs somebody is what the console was opened for.
                 self.inbox.focus()
+
+    def draw_titles(self) -> None:
+        lanes = self.view.lanes if self.view is not None else ()
+        needs = f"Needs you · {number(len(self.needs))}{marked_in(self.inbox)}"
+        self.query_one("#inbox").border_title = needs
+        self.query_one("#lanes").border_title = f"Lanes · {number(len(lanes))}{marked_in(self.table)}"
 
     def _hint(self) -> str:
         if self.view is None:
@@ -118,7 +126,7 @@ class FleetScreen(NeedsScreen, Screen[None]):
 
     def draw_keys(self) -> None:
         """Offer the keys that do something now."""
-        self.query_one(KeyBar).show(self.situation, {})
+        self.query_one(KeyBar).show(self.situation, self.lane_labels())
 
     def _share_room(self) -> None:
         """Give the inbox the lines it needs, at most two fifths of the screen."""
@@ -164,6 +172,10 @@ class FleetScreen(NeedsScreen, Screen[None]):
 
     @on(FleetTable.Highlighted)
     def _lane_selected(self) -> None:
+        self.draw_keys()
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
         self.draw_keys()
 
     @on(FleetTable.Opened)

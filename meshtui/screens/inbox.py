@@ -13,7 +13,7 @@ from textual.screen import Screen
 
 from meshtui.commands import Situation, bindings
 from meshtui.core.fleet import URGENCY, Need
-from meshtui.screens.needs import NeedsScreen
+from meshtui.screens.needs import NeedsScreen, marked_in
 from meshtui.status import ATTENTION_MARKS
 from meshtui.text import clean
 from meshtui.theme import STYLES
@@ -91,14 +91,19 @@ class InboxScreen(NeedsScreen, Screen[None]):
         with self.app.batch_update():
             self.query_one(InboxLine).show(self._newest)
             self.show_needs(self._newest, lanes=self._lanes)
+            self.draw_titles()
             self.draw_keys()
+
+    def draw_titles(self) -> None:
+        self.query_one("#inbox").border_title = marked_in(self.inbox).removeprefix(" · ")
 
     def draw_need(self) -> None:
         super().draw_need()
-        panel, need = self.query_one("#evidence"), self.need
+        panel, need = self.query_one("#evidence"), self.query_one(WaysOut).need
         panel.display = need is not None
         title = "" if need is None else need.item.subject
-        if need is not None and self.inbox.lanes and need.lane != need.item.subject:
+        several = len(self.meant) > 1
+        if need is not None and self.inbox.lanes and not several and need.lane != need.item.subject:
             title = f"{need.lane} · {title}"
         panel.border_title = Content(clean(title))
 
@@ -115,6 +120,8 @@ class InboxScreen(NeedsScreen, Screen[None]):
             fleet=self.inbox.lanes,
             needs=len(self.needs),
             filtering=bool(self.listing.filter.text),
+            marked=len(self.inbox.marks),
+            undoable=self.home.steps.any_of(),
         )
 
     def draw_keys(self) -> None:

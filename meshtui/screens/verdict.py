@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -17,6 +18,9 @@ from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.screens.confirm import choice
 from meshtui.text import clean
 from meshtui.theme import MODALS
+
+MOST_NAMED = 8
+"""The loops that are named where several get one verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +42,26 @@ class VerdictForm(ModalScreen[Given]):
     ]
 
     def __init__(
-        self, mission: MissionView, loop: LoopRow, verdict: Literal["approve", "reject"] | None = None
+        self,
+        mission: MissionView,
+        loop: LoopRow,
+        verdict: Literal["approve", "reject"] | None = None,
+        *,
+        others: Sequence[tuple[MissionView, LoopRow]] = (),
     ) -> None:
+        """``others`` get the same verdict, for the same reason."""
         super().__init__(classes="-ask")
+        self.others = tuple(others)
         self.mission = mission
         self.loop = loop
         self.verdict = verdict
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
-            dialog.border_title = Content(f"Decide on {clean(self.loop.key)}")
+            which = f"{1 + len(self.others)} loops" if self.others else clean(self.loop.key)
+            dialog.border_title = Content(f"Decide on {which}")
             dialog.border_subtitle = Content("esc leaves it open")
-            yield Static(self._facts(), classes="text")
+            yield Static(self._all_facts() if self.others else self._facts(), classes="text")
             with Horizontal(classes="field"):
                 yield Static("reason", classes="label")
                 yield Input(placeholder="recorded with your name", id="reason", compact=True)
@@ -58,6 +70,19 @@ class VerdictForm(ModalScreen[Given]):
                 yield choice("Leave it", "esc", "leave")
                 yield choice("Approve", "^a", "approve")
                 yield choice("Reject", "^r", "reject", danger=True)
+
+    def _all_facts(self) -> Content:
+        """A line a loop: what waits for the verdict, and why."""
+        loops = [self.loop, *(loop for _mission, loop in self.others)]
+        lines: list[str | tuple[str, str]] = [("One verdict and one reason for all of them:", "bold")]
+        for loop in loops[:MOST_NAMED]:
+            lines.append(f"\n{clean(loop.key)}")
+            lines.append(
+                (f"  {clean(loop.risk)} risk; {clean(loop.handoff_reason or 'a person decides')}", "$quiet")
+            )
+        if len(loops) > MOST_NAMED:
+            lines.append(f"\nand {len(loops) - MOST_NAMED} more")
+        return Content.assemble(*lines)
 
     def _facts(self) -> Content:
         loop = self.loop

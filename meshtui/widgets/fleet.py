@@ -207,12 +207,6 @@ class FleetTable(ListTable[LaneSummary]):
     def layout_of(self, width: int) -> Layout:
         return Layout.fitting(COLUMNS, width)
 
-    def action_mark(self) -> None:
-        """Nothing is done to several lanes at once."""
-
-    def action_mark_all(self) -> None:
-        """The same."""
-
     def hint(self) -> str:
         return "No run directories here yet."
 

@@ -146,12 +146,6 @@ class InboxTable(ListTable[Need]):
     def hint(self) -> str:
         return self.empty
 
-    def action_mark(self) -> None:
-        """Nothing is done to several of them at once."""
-
-    def action_mark_all(self) -> None:
-        """The same."""
-
     def announce(self, row: Need | None) -> None:
         if not self._by_data:
             self._see()
@@ -181,12 +175,14 @@ class WaysOut(Painted):
         super().__init__(id=id)
         self.need: Need | None = None
         self.facts: tuple[Fact, ...] = ()
+        self.several = False
+        """Whether ``need`` stands for several that are marked."""
         self.read_only = False
         self._at: list[tuple[int, int, int, int]] = []
 
-    def show(self, need: Need | None, facts: Sequence[Fact] = ()) -> None:
-        """Show ``need`` with the evidence that was read so far."""
-        self.need, self.facts = need, tuple(facts)
+    def show(self, need: Need | None, facts: Sequence[Fact] = (), *, several: bool = False) -> None:
+        """Show ``need`` with the evidence that was read so far; ``several``: it stands for all that are marked."""
+        self.need, self.facts, self.several = need, tuple(facts), several
         self.repaint()
 
     def compose_lines(self, width: int) -> Sequence[Line]:
@@ -206,7 +202,7 @@ class WaysOut(Painted):
         if room <= 0:
             return []
         label = 11
-        facts = [Fact("cause", need.item.text), *self.facts]
+        facts = [Fact("marked" if self.several else "cause", need.item.text), *self.facts]
         lines: list[Line] = []
         for fact in facts:
             name = fact.label
@@ -227,7 +223,10 @@ class WaysOut(Painted):
         at: list[tuple[int, int, int]] = []
         x = 1
         if not item.exits:
-            return [(((" ", "text"), ("nothing to choose: it goes away by itself", "muted")), [])]
+            nothing = "nothing to choose: it goes away by itself"
+            if self.several:
+                nothing = "no way out that all of them have: mark fewer"
+            return [(((" ", "text"), (nothing, "muted")), [])]
         for number, way in enumerate(item.exits[:9], start=1):
             text = f" {clean(way.label)}"
             size = 3 + cell_len(text)
