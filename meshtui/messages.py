@@ -76,12 +76,34 @@ class Did(Message):
 class EnvelopeRead(Message):
     """An envelope that is to be edited was read."""
 
-    def __init__(self, envelope_id: str, folder: str, envelope: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        envelope_id: str,
+        folder: str,
+        envelope: dict[str, Any],
+        *,
+        written: dict[str, Any] | None = None,
+        why: str = "",
+    ) -> None:
         super().__init__()
         self.envelope_id = envelope_id
         self.folder = folder
-        """Where its record stands: ``pending``, ``claimed`` …"""
+        """Where its record stands: ``pending``, ``claimed`` …; empty if it is not there any more."""
         self.envelope = envelope
+        self.written = written
+        """What an operator had made of it before that was refused."""
+        self.why = why
+        """Why it was."""
+
+
+class Refused(Message):
+    """What was written in a form could not be done: the form opens again with it."""
+
+    def __init__(self, error: Exception, again: Callable[[str], None]) -> None:
+        super().__init__()
+        self.error = error
+        self.again = again
+        """Opens the form, with the reason."""
 
 
 class RunnerChanged(Message):

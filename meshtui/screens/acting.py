@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meshtui import command_lines, receipts, undo
-from meshtui.bridge import Bridge
+from meshtui.bridge import Bridge, Operations
 from meshtui.commands import Situation
+from meshtui.core.errors import MeshtuiError
 from meshtui.core.view import LaneView, Row
 from meshtui.messages import EnvelopeRead
 from meshtui.receipts import Said, count, names
@@ -17,9 +18,10 @@ from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.table import QueueTable
 
 if TYPE_CHECKING:
-    from textual.message import Message
-
     from meshtui.command_lines import Line
+
+EDITABLE = ("pending", "claimed", "withdrawn")
+"""The folders in which an envelope can be changed."""
 
 
 class Acting(Doing):
@@ -59,10 +61,10 @@ class Acting(Doing):
         create: bool = False,
         undo: Undo | None = None,
         command: str | None = None,
-        failed: Callable[[Exception], Message] | None = None,
+        again: Callable[[str], None] | None = None,
     ) -> None:
         """Have the bridge do ``work``; ``undo`` makes of its receipt what ``u`` takes back."""
-        self.operate_at(self.bridge, work, told, create=create, undo=undo, command=command, failed=failed)
+        self.operate_at(self.bridge, work, told, create=create, undo=undo, command=command, again=again)
 
     def _confirm(
         self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
@@ -293,9 +295,12 @@ class Acting(Doing):
         bridge.ask(lambda lane: lane.envelope(name), lambda found: EnvelopeRead(name, *found))
 
     def on_envelope_read(self, message: EnvelopeRead) -> None:
+        name, base = message.envelope_id, message.envelope
+        if message.written is not None and message.folder not in EDITABLE:
+            self._enqueue_instead(message)
+            return
         from meshtui.screens.enqueue import EnqueueForm
 
-        name, base = message.envelope_id, message.envelope
         waits = message.folder == "pending"
 
         def entered(envelope: dict[str, Any] | None) -> None:
@@ -304,11 +309,54 @@ class Acting(Doing):
             elif envelope is not None:
                 changed = envelope
                 self._operate(
-                    lambda lane: lane.edit(name, changed, base=base), receipts.edited, undo=undo.of_edit
+                    lambda lane: lane.edit(name, changed, base=base),
+                    receipts.edited,
+                    undo=undo.of_edit,
+                    again=lambda why: self._read_again(name, changed, why),
                 )
 
         place = "it keeps its place" if waits else "it is queued again, at the end"
-        self.app.push_screen(EnqueueForm(base, editing=name, place=place, root=self.root), entered)
+        form = EnqueueForm(
+            base, editing=name, place=place, root=self.root, written=message.written, note=message.why
+        )
+        self.app.push_screen(form, entered)
+
+    def _read_again(self, name: str, written: dict[str, Any], why: str) -> None:
+        """An edit was refused: look where the envelope stands by now, and go on with what was written."""
+        if self.bridge is None:
+            return
+
+        def where(lane: Operations) -> tuple[str, dict[str, Any]]:
+            try:
+                return lane.envelope(name)
+            except MeshtuiError:
+                return "", {}
+
+        self.bridge.ask(where, lambda found: EnvelopeRead(name, *found, written=written, why=why))
+
+    def _enqueue_instead(self, message: EnvelopeRead) -> None:
+        """The runner was faster: what was written is offered as another envelope, with an id of its own."""
+        written = {key: value for key, value in (message.written or {}).items() if key != "id"}
+        self.enqueue_from(
+            written, f"What you wrote is kept: add it as a new envelope, or leave it. {message.why}"
+        )
+
+    def enqueue_from(self, written: dict[str, Any] | None = None, note: str = "") -> None:
+        """Open the form for a new envelope, with what was ``written`` before."""
+        from meshtui.screens.enqueue import EnqueueForm
+
+        def entered(envelope: dict[str, Any] | None) -> None:
+            if envelope is not None:
+                value = envelope
+                self._operate(
+                    lambda lane: lane.enqueue(value),
+                    receipts.enqueued,
+                    create=True,
+                    undo=undo.of_enqueue,
+                    again=lambda why: self.enqueue_from(value, why),
+                )
+
+        self.app.push_screen(EnqueueForm(root=self.root, written=written, note=note), entered)
 
     # Taken back
 

@@ -92,16 +92,7 @@ class LaneActions(Acting, ExitTaking):
     def action_enqueue(self) -> None:
         if self._refused("enqueue"):
             return
-        from meshtui.screens.enqueue import EnqueueForm
-
-        def entered(envelope: dict[str, Any] | None) -> None:
-            if envelope is not None:
-                value = envelope
-                self._operate(
-                    lambda lane: lane.enqueue(value), receipts.enqueued, create=True, undo=undo.of_enqueue
-                )
-
-        self.app.push_screen(EnqueueForm(root=self.root), entered)
+        self.enqueue_from()
 
     def action_interrupt(self) -> None:
         if self._refused("interrupt") or self.view is None:
@@ -167,21 +158,27 @@ class LaneActions(Acting, ExitTaking):
                     command=way_out("extend", row.envelope_id, self.root, "--seconds", f"{seconds:g}"),
                 )
 
-        self.app.push_screen(ExtendForm(row), entered)
+        self.app.push_screen(ExtendForm(row, self.root), entered)
 
     def action_message(self) -> None:
         row = self.row
         if self._refused("message") or row is None:
             return
+        self._ask_for_message(row)
+
+    def _ask_for_message(self, row: Row, written: str = "", note: str = "") -> None:
         from meshtui.screens.steer import MessageForm
 
         def entered(text: str | None) -> None:
             if text is not None:
                 self._operate(
-                    lambda lane: lane.message(row.envelope_id, text), receipts.sent, undo=undo.of_enqueue
+                    lambda lane: lane.message(row.envelope_id, text),
+                    receipts.sent,
+                    undo=undo.of_enqueue,
+                    again=lambda why: self._ask_for_message(row, text, why),
                 )
 
-        self.app.push_screen(MessageForm(row), entered)
+        self.app.push_screen(MessageForm(row, self.root, written=written, note=note), entered)
 
     def action_runner(self) -> None:
         if self._refused("runner") or self.bridge is None:
@@ -251,7 +248,7 @@ class LaneActions(Acting, ExitTaking):
         item = next((one for one in (self.view.attention if self.view else ()) if one.key == row.key), None)
         detail = self.query_one(DetailPane).detail
         question = detail.question if detail is not None and detail.key == row.key else None
-        self.app.push_screen(AnswerForm(row, item, question), answered)
+        self.app.push_screen(AnswerForm(row, item, question, root=self.root), answered)
 
     def action_exit(self, number: int) -> None:
         panel = self.query_one(NeedsYou)

@@ -10,7 +10,7 @@ from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 
 from meshtui.command_lines import Line
 from meshtui.text import clean, cut_end, fit
@@ -87,3 +87,12 @@ def ask_what_to_copy(app: App[Any], title: str, lines: Sequence[Line], tell: Cal
             tell(f"Copied {what}")
 
     app.push_screen(CopyMenu(title, lines), chosen)
+
+
+def copy_command(screen: Screen[Any], command: str | None) -> None:
+    """Copy the command line that does what a form is about to; rings where there is none yet."""
+    if command is None:
+        screen.app.bell()
+        return
+    screen.app.copy_to_clipboard(command)
+    screen.app.notify("Copied the command", timeout=3, markup=False)

@@ -12,7 +12,7 @@ from meshtui import receipts
 from meshtui.bridge import Bridge, Operations
 from meshtui.bridges import Bridges
 from meshtui.core.errors import MeshtuiError
-from meshtui.messages import Did
+from meshtui.messages import Did, Refused
 from meshtui.receipts import WITH, Said
 
 if TYPE_CHECKING:
@@ -64,11 +64,11 @@ class Doing(_Base):
         create: bool = False,
         undo: Undo | None = None,
         command: str | None = None,
-        failed: Callable[[Exception], Message] | None = None,
+        again: Callable[[str], None] | None = None,
     ) -> None:
         """Have ``bridge`` do ``work``; ``undo`` makes of its receipt what ``u`` takes back.
 
-        ``failed`` makes of an error what this screen is told beside its words.
+        ``again`` opens the form anew in which it was written, with the reason why it was refused.
         """
         if bridge is None:
             return
@@ -81,14 +81,7 @@ class Doing(_Base):
             text, severity = told(receipt)
             return (f"{text}{WITH}{command}" if command and len(command) <= SHORT else text), severity
 
-        on_error = None
-        if failed is not None:
-            make = failed
-
-            def on_error(error: Exception) -> None:
-                self.post_message(make(error))
-
-        bridge.operate(work, tell, create=create, failed=on_error)
+        bridge.operate(work, tell, create=create, failed=self.refusing(again))
 
     def operate_missions_at(
         self,
@@ -97,7 +90,7 @@ class Doing(_Base):
         told: Callable[[Any], Said],
         *,
         undo: Step,
-        failed: Callable[[Exception], Message] | None = None,
+        again: Callable[[str], None] | None = None,
     ) -> None:
         """Have ``bridge`` do ``work`` on missions; ``undo`` says what of it can be taken back."""
         if bridge is None:
@@ -108,14 +101,14 @@ class Doing(_Base):
             app.post_message(Did({root: undo}))
             return told(receipt)
 
-        on_error = None
-        if failed is not None:
-            make = failed
+        bridge.operate_missions(work, tell, failed=self.refusing(again))
 
-            def on_error(error: Exception) -> None:
-                self.post_message(make(error))
+    def refusing(self, again: Callable[[str], None] | None) -> Callable[[Exception], object] | None:
+        """What a thread calls with an error, so that ``again`` is called here with its words."""
+        return None if again is None else lambda error: self.post_message(Refused(error, again))
 
-        bridge.operate_missions(work, tell, failed=on_error)
+    def on_refused(self, message: Refused) -> None:
+        message.again(str(message.error))
 
     def operate_each(
         self,

@@ -215,8 +215,11 @@ class ExitTaking(Doing):
         mission: MissionView,
         loop: LoopRow,
         verdict: Literal["approve", "reject"] | None,
+        *,
+        written: str = "",
+        note: str = "",
     ) -> None:
-        """Ask for the reason, and give the verdict."""
+        """Ask for the reason, and give the verdict; what was ``written`` before is kept."""
         from meshtui.screens.verdict import Given, VerdictForm
 
         def decided(given: Given | None) -> None:
@@ -226,9 +229,20 @@ class ExitTaking(Doing):
                     lambda ops: ops.answer(mission, loop.loop_id, given.verdict, given.reason),
                     receipts.verdict_given,
                     undo=undo.final(f"the verdict on {loop.loop_id}", "it is recorded with its reason"),
+                    again=lambda why: self.ask_verdict(
+                        bridge, mission, loop, given.verdict, written=given.reason, note=why
+                    ),
                 )
 
-        self.app.push_screen(VerdictForm(mission, loop, verdict), decided)
+        form = VerdictForm(
+            mission,
+            loop,
+            verdict,
+            root=bridge.run_dir.root if bridge is not None else None,
+            written=written,
+            note=note,
+        )
+        self.app.push_screen(form, decided)
 
 
 def behind(item: Attention, missions: tuple[MissionView, ...]) -> tuple[MissionView | None, LoopRow | None]:

@@ -10,7 +10,7 @@ from meshtui.bridge import Bridge
 from meshtui.commands import Situation
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import LaneView
-from meshtui.messages import Planned, Verified, WouldLose
+from meshtui.messages import Planned, Refused, Verified, WouldLose
 from meshtui.missions import KillResult
 from meshtui.receipts import count
 from meshtui.screens.doing import Doing
@@ -276,19 +276,23 @@ class MissionActions(Doing):
 
     # Planning
 
-    def action_plan(self, wish: PlanWish | None = None) -> None:
-        if self._refused("plan"):
-            return
+    def action_plan(self) -> None:
+        if not self._refused("plan"):
+            self._ask_for_request()
+
+    def _ask_for_request(self, wish: PlanWish | None = None, note: str = "") -> None:
         from meshtui.screens.plan import PlanForm
 
         def entered(made: PlanWish | None) -> None:
             if made is not None and self.bridge is not None:
                 self.tell("Planning…")
                 self.bridge.ask_missions(
-                    lambda ops: ops.plan(made), lambda found: Planned(found[0], tuple(found[1]))
+                    lambda ops: ops.plan(made),
+                    lambda found: Planned(found[0], tuple(found[1])),
+                    lambda error: Refused(error, lambda why: self._ask_for_request(made, why)),
                 )
 
-        self.app.push_screen(PlanForm(), entered)
+        self.app.push_screen(PlanForm(wish, note=note), entered)
 
     def show_plan(self, message: Planned) -> None:
         """Show a plan before anything starts."""

@@ -39,14 +39,19 @@ class PlanForm(ModalScreen[PlanWish]):
         Binding("ctrl+s", "plan", "Plan", show=False, priority=True, id="plan.plan"),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, wish: PlanWish | None = None, *, note: str = "") -> None:
+        """``wish`` is one that could not be planned before, and ``note`` why."""
         super().__init__()
-        self.touched = False
+        self.wish = wish
+        self.note = note
+        self.touched = wish is not None
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content("Plan a mission")
             dialog.border_subtitle = Content("^s plans, nothing starts yet · esc leaves")
+            if self.note:
+                yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             with Vertical(classes="field -area"):
                 with Horizontal(classes="field"):
                     yield Static("request", classes="label")
@@ -69,6 +74,13 @@ class PlanForm(ModalScreen[PlanWish]):
         blink = not getattr(self.app, "still", False)
         for field in (*self.query(Input), *self.query(TextArea)):
             field.cursor_blink = blink
+        wish = self.wish
+        if wish is not None:
+            self.query_one("#request", TextArea).load_text(wish.request)
+            loops = "" if wish.max_loops is None else str(wish.max_loops)
+            values = {"engine": wish.engine or "", "parallelism": wish.parallelism or "", "most": loops}
+            for name, value in values.items():
+                self.query_one(f"#{name}", Input).value = value
         self.query_one("#request", TextArea).focus()
         self._wish()
 

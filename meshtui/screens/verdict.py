@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from textual import on
@@ -14,8 +15,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
+from meshtui.core.lane.ways import way_out
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.screens.confirm import choice
+from meshtui.screens.copying import copy_command
 from meshtui.text import clean
 from meshtui.theme import MODALS
 
@@ -39,6 +42,7 @@ class VerdictForm(ModalScreen[Given]):
         Binding("escape", "leave", "Leave it open", show=False, id="verdict.leave"),
         Binding("ctrl+a", "give('approve')", "Approve", show=False, priority=True, id="verdict.approve"),
         Binding("ctrl+r", "give('reject')", "Reject", show=False, priority=True, id="verdict.reject"),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="verdict.copy", priority=True),
     ]
 
     def __init__(
@@ -48,10 +52,16 @@ class VerdictForm(ModalScreen[Given]):
         verdict: Literal["approve", "reject"] | None = None,
         *,
         others: Sequence[tuple[MissionView, LoopRow]] = (),
+        root: Path | None = None,
+        written: str = "",
+        note: str = "",
     ) -> None:
-        """``others`` get the same verdict, for the same reason."""
+        """``others`` get the same verdict, for the same reason; ``written`` is one that was not taken before."""
         super().__init__(classes="-ask")
         self.others = tuple(others)
+        self.root = root
+        self.written = written
+        self.note = note
         self.mission = mission
         self.loop = loop
         self.verdict = verdict
@@ -60,11 +70,17 @@ class VerdictForm(ModalScreen[Given]):
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             which = f"{1 + len(self.others)} loops" if self.others else clean(self.loop.key)
             dialog.border_title = Content(f"Decide on {which}")
-            dialog.border_subtitle = Content("esc leaves it open")
+            dialog.border_subtitle = Content(
+                "f3 copies command · esc leaves it open"
+                if self.root and self.verdict
+                else "esc leaves it open"
+            )
+            if self.note:
+                yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             yield Static(self._all_facts() if self.others else self._facts(), classes="text")
             with Horizontal(classes="field"):
                 yield Static("reason", classes="label")
-                yield Input(placeholder="recorded with your name", id="reason", compact=True)
+                yield Input(self.written, placeholder="recorded with your name", id="reason", compact=True)
                 yield Static("", id="reason-error", classes="error")
             with Horizontal(classes="buttons"):
                 yield choice("Leave it", "esc", "leave")
@@ -126,6 +142,15 @@ class VerdictForm(ModalScreen[Given]):
             self.query_one("#reason", Input).focus()
             return
         self.dismiss(Given("approve" if verdict == "approve" else "reject", reason))
+
+    def action_copy_command(self) -> None:
+        reason = self.query_one("#reason", Input).value.strip()
+        if not reason or self.root is None or self.verdict is None:
+            copy_command(self, None)
+            return
+        subject = f"{self.mission.mission_id}/{self.loop.loop_id}"
+        options = (f"--{self.verdict}", "--reason", reason)
+        copy_command(self, way_out("answer", subject, self.root, *options))
 
     def action_leave(self) -> None:
         self.dismiss(None)

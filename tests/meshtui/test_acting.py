@@ -540,19 +540,6 @@ async def test_an_edit_that_changes_nothing_does_nothing_and_a_wrong_one_stays_i
         assert engine.calls == []
 
 
-async def test_an_edit_that_comes_too_late_says_so() -> None:
-    engine = FakeEngine(lane(3))
-    async with console(engine=engine) as it:
-        await it.press("E")
-        await it.until(lambda: isinstance(it.app.screen, EnqueueForm))
-        engine.the_operations.error = InvalidInput(
-            "was taken by the runner and is running: nothing was changed"
-        )
-        await it.press(*"now ", "ctrl+s")
-        await it.until_shown("nothing was changed")
-        assert len(it.app.steps) == 0
-
-
 async def test_a_phase_with_a_schema_is_edited_as_json() -> None:
     engine = FakeEngine(lane(3, attention=2))
     engine.the_operations.kept = {
