@@ -229,6 +229,8 @@ class LaneView:
     """``False`` while rows are still being read; a later view has them."""
     depth_history: tuple[tuple[int, int], ...] = ()
     """``(time, pending)`` after each change of the queue, oldest first, from the journal."""
+    stop_waits: bool = False
+    """Whether a stop is pending: nothing is queued behind it."""
     held: Held | None = None
     spent: Spent | None = None
     tokens: int | None = None

@@ -278,7 +278,8 @@ class Command:
     def at(self, place: Place) -> bool:
         """Whether the screen ``place`` has it."""
         if self.scope == "table":
-            return True
+            # Of a lane or an item it is what the other screens call it.
+            return self.action != "open" or place == "lane"
         return place in self.also or place == (self.scope if self.scope in ("fleet", "inbox") else "lane")
 
     def meant(self, side: Side, *, filtering: bool) -> bool:

@@ -154,6 +154,8 @@ class FleetScreen(FleetActing, NeedsScreen, Screen[None]):
         if self.is_current:
             self.tick_needs()
             self.table.tick()
+            # A runner that lives here starts and ends without a change of the view.
+            self.draw_keys()
 
     def on_screen_resume(self) -> None:
         if self._stale:

@@ -223,7 +223,8 @@ class WaysOut(Painted):
         at: list[tuple[int, int, int]] = []
         x = 1
         if not item.exits:
-            nothing = "nothing to choose: it goes away by itself"
+            goes = item.kind in ("budget", "limit", "survivor")
+            nothing = "nothing to choose: it goes away by itself" if goes else "nothing to choose from here"
             if self.several:
                 nothing = "no way out that all of them have: mark fewer"
             return [(((" ", "text"), (nothing, "muted")), [])]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+from textual.screen import Screen
 from textual.widgets import Input, TextArea
 
 from meshtui.bridge import LaneEngine
@@ -30,6 +32,11 @@ def form(it: Console) -> EnqueueForm:
     screen = it.app.screen
     assert isinstance(screen, EnqueueForm)
     return screen
+
+
+def shows(it: Console, kind: type[Screen[Any]]) -> bool:
+    """Whether a screen of this kind is on top."""
+    return isinstance(it.app.screen, kind)
 
 
 async def test_an_edit_that_comes_too_late_is_offered_as_a_new_envelope() -> None:
@@ -94,7 +101,7 @@ async def test_a_message_a_request_and_a_reason_are_kept() -> None:
         engine.the_operations.error = InvalidInput("a stop is waiting")
         await it.press("m", *"stop it", "enter")
         await it.until_shown("▲ a stop is waiting")
-        assert isinstance(it.app.screen, MessageForm)
+        assert shows(it, MessageForm)
         assert it.app.screen.query_one("#message", Input).value == "stop it"
         await it.press("f3")
         assert it.app.clipboard.startswith("meshtui message US-015-plan --run-dir ")
@@ -103,14 +110,14 @@ async def test_a_message_a_request_and_a_reason_are_kept() -> None:
         engine.the_missions.error = InvalidInput("no git repository")
         await it.press("n", *"all of it", "ctrl+s")
         await it.until_shown("▲ no git repository")
-        assert isinstance(it.app.screen, PlanForm)
+        assert shows(it, PlanForm)
         assert it.app.screen.query_one("#request", TextArea).text == "all of it"
         await it.press("escape")
         assert it.lane.show_key("m7/loop-schema")
         it.lane.focus_list()
         await it.press("a", *"fine", "ctrl+a")
         await it.until_shown("▲ no git repository")
-        assert isinstance(it.app.screen, VerdictForm)
+        assert shows(it, VerdictForm)
         assert it.app.screen.query_one("#reason", Input).value == "fine"
         await it.press("f3")
         assert it.app.clipboard.startswith("meshtui answer m7/loop-schema --run-dir ")
