@@ -108,6 +108,11 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
         self.steps = Steps()
         """What was done from this console, for ``u``."""
 
+    @property
+    def fleet_view(self) -> FleetView | None:
+        """All lanes as they were seen last; ``None`` where one is shown."""
+        return self._fleet_view
+
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return fallbacks(self.current_theme)
 

@@ -12,6 +12,7 @@ from textual.screen import Screen
 
 from meshtui.commands import Situation, bindings
 from meshtui.core.fleet import FleetView, LaneSummary
+from meshtui.fleet_palette import FleetPlaces
 from meshtui.messages import FleetChanged
 from meshtui.screens.fleet_acting import FleetActing
 from meshtui.screens.needs import NeedsScreen, marked_in
@@ -32,6 +33,7 @@ class FleetScreen(FleetActing, NeedsScreen, Screen[None]):
 
     CSS_PATH = STYLES / "fleet.tcss"
     COMPONENT_CLASSES = LOOK_CLASSES
+    COMMANDS = {FleetPlaces}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("fleet")]
     AUTO_FOCUS = "#fleet-table"
 

@@ -13,6 +13,8 @@ from textual.screen import Screen
 
 from meshtui.commands import Situation, bindings
 from meshtui.core.fleet import URGENCY, Need
+from meshtui.fleet_palette import FleetPlaces
+from meshtui.palette import Places
 from meshtui.screens.needs import NeedsScreen, marked_in
 from meshtui.status import ATTENTION_MARKS
 from meshtui.text import clean
@@ -53,6 +55,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
 
     CSS_PATH = STYLES / "fleet.tcss"
     COMPONENT_CLASSES = LOOK_CLASSES
+    COMMANDS = {Places, FleetPlaces}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("inbox")]
     AUTO_FOCUS = "#inbox-table"
 

@@ -47,6 +47,8 @@ from meshtui.widgets.table import QueueTable
 from meshtui.widgets.tabs import TabLine, TabSpec
 
 if TYPE_CHECKING:
+    from textual.command import Provider
+
     from meshtui.undo import Steps
 
 ALARMING = ("failed", "stalled", "quarantined")
@@ -61,6 +63,13 @@ ON_MARKS: dict[str, tuple[str, ...]] = {
 }
 """What is done with all marks of a list."""
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
+
+
+def _fleet_places() -> type[Provider]:
+    """What else the palette offers in a console of several lanes; imported when it is opened."""
+    from meshtui.fleet_palette import FleetPlaces
+
+    return FleetPlaces
 
 
 class HasNeeds(Protocol):
@@ -78,7 +87,7 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
     AUTO_FOCUS = "#table"
-    COMMANDS = {Places}  # noqa: RUF012
+    COMMANDS = {Places, _fleet_places}  # noqa: RUF012
 
     def __init__(
         self,

@@ -1,12 +1,17 @@
-"""Marks in the inbox and in the table of lanes: one key does it for all of them, and ``u`` takes all of it back."""
+"""Marks and the palette in the inbox and in the table of lanes: one key does it for all of them, and ``u`` takes all of it back."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+
+from textual.command import Hit
 
 from meshtui.core.errors import InvalidInput
 from meshtui.core.fleet import FleetView
 from meshtui.core.lane.receipts import Refusal
+from meshtui.fleet_palette import FleetPlaces
+from meshtui.palette import Places
 from meshtui.screens.confirm import Confirm
 from meshtui.screens.copying import CopyMenu
 from meshtui.screens.inbox import InboxScreen
@@ -15,6 +20,7 @@ from meshtui.screens.verdict import VerdictForm
 from tests.support.engine import FakeEngine
 from tests.support.fleet_pilot import FleetConsole, fleet_console
 from tests.support.fleets import BROKEN, HELD, ROOT, failed, of_mission, parked, summary
+from tests.support.lanes import finish_first, new_lane, phase
 from tests.support.pilot import console
 from tests.support.views import lane
 
@@ -312,3 +318,49 @@ async def test_what_was_done_in_a_lane_is_undone_in_the_fleet_and_after_coming_b
         await it.press("F", "u")
         await it.until(lambda: it.fleet.calls("api")[-1] == ("restore", (done[1],), "in place"))
         await it.until_shown("api: Undone")
+
+
+# -- the palette -------------------------------------------------------------------------------------------
+
+
+async def test_the_palette_reaches_lanes_items_and_loops_from_the_fleet_and_the_inbox() -> None:
+    view, items = of_mission("checkout")
+    fleet = FleetView.of([summary("api", parked("US-1")), summary("checkout", *items, missions=(view,))])
+    async with fleet_console(fleet) as it:
+        await it.press("colon", *"loop-auth")
+        await it.until_shown("checkout · m7/loop-auth")
+        await it.press("escape", "I", "colon", *"api us-1")
+        await it.until_shown("api · US-1/backend")
+        await it.press("enter")
+        await it.until(lambda: it.shows(LaneScreen))
+        assert it.lane.run_dir == ROOT / "api"
+        await it.press("colon", *"checkout")
+        await it.until_shown("Open this running lane")
+        await it.press("enter")
+        await it.until(lambda: it.shows(LaneScreen) and it.lane.run_dir == ROOT / "checkout")
+
+
+async def test_the_palette_reaches_every_envelope_of_every_lane_by_its_file(tmp_path: Path) -> None:
+    lanes = []
+    for name in ("api", "web"):
+        run_dir, queue = new_lane(tmp_path / name)
+        queue.enqueue_many([phase(f"{name}-{number}") for number in range(3)])
+        finish_first(run_dir)
+        lanes.append(replace(summary(name), run_dir=run_dir.root))
+    fleet = FleetView.of(lanes, places=(tmp_path,))
+    async with fleet_console(fleet) as it:
+        found = [hit async for hit in FleetPlaces(it.home).search("web-")]
+        assert sorted((str(hit.text), hit.help) for hit in found if isinstance(hit, Hit)) == [
+            ("web · web-0", "Go to this finished envelope"),
+            ("web · web-1", "Go to this pending envelope"),
+            ("web · web-2", "Go to this pending envelope"),
+        ]
+
+
+async def test_the_inbox_of_one_lane_finds_its_envelopes_and_leaves_for_them() -> None:
+    async with console(lane(6, attention=2)) as it:
+        await it.press("I")
+        [hit] = [hit async for hit in Places(it.app.screen).search("us-016/plan")]
+        hit.command()
+        await it.until(lambda: isinstance(it.app.screen, LaneScreen))
+        await it.until(lambda: it.lane.row is not None and it.lane.row.envelope_id == "US-016-plan")
