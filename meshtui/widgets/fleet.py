@@ -12,9 +12,9 @@ from meshtui.core.fleet import URGENCY, FleetView, LaneSummary
 from meshtui.filters import Field, Fields
 from meshtui.status import ATTENTION_MARKS, LANE_STATES, attention_mark, summary_mark
 from meshtui.text import clean, cut_end, cut_middle, money, number, stopwatch
-from meshtui.widgets.columns import NOTHING, Column, Layout
+from meshtui.widgets.columns import NOTHING, Column, Layout, chosen
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import Line, Painted, Span, crop, width_of
+from meshtui.widgets.paint import Line, Painted, Span, crop, titles_of, width_of
 from meshtui.widgets.status_line import sparkline
 
 SPARK_CELLS = 8
@@ -138,7 +138,7 @@ COLUMNS = (
     Column("lane", _name, 12, 0, grows=5, cap=30, by=_by_name),
     Column("state", _state, 9, 0, by=_by_state),
     Column("queue", _depth, 6, 1, right=True, by=_by_depth, high_first=True),
-    Column("", _spark, SPARK_CELLS, 7),
+    Column("trend", _spark, SPARK_CELLS, 7),
     Column("active", _active, 14, 4, grows=2, cap=32, by=_by_active),
     Column("for", _age, 7, 3, right=True, by=_by_start),
     Column("loops", _loops, 7, 6, right=True, by=_by_loops, high_first=True),
@@ -205,7 +205,7 @@ class FleetTable(ListTable[LaneSummary]):
         self.take(lanes, hint=hint)
 
     def layout_of(self, width: int) -> Layout:
-        return Layout.fitting(COLUMNS, width)
+        return Layout.fitting(chosen(COLUMNS, titles_of(self, "fleet")), width)
 
     def hint(self) -> str:
         return "No run directories here yet."

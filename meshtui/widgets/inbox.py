@@ -17,9 +17,9 @@ from meshtui.status import ATTENTION_MARKS, attention_mark
 from meshtui.steady import Steady
 from meshtui.text import clean, cut_end, cut_middle, duration, wrap
 from meshtui.widgets.attention import LOOKING, exit_by_number
-from meshtui.widgets.columns import NOTHING, Column, Layout
+from meshtui.widgets.columns import NOTHING, Column, Layout, chosen
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import Line, Painted, Span, now_of
+from meshtui.widgets.paint import Line, Painted, Span, now_of, titles_of
 
 
 def _mark(row: Need, index: int, width: int, now: int) -> Span:
@@ -141,7 +141,10 @@ class InboxTable(ListTable[Need]):
         )
 
     def layout_of(self, width: int) -> Layout:
-        return Layout.fitting(COLUMNS if self.lanes else ONE_LANE, width)
+        columns = chosen(COLUMNS, titles_of(self, "inbox"))
+        if not self.lanes:
+            columns = [column for column in columns if column.title != "lane"] or ONE_LANE
+        return Layout.fitting(columns, width)
 
     def hint(self) -> str:
         return self.empty
