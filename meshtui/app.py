@@ -241,6 +241,21 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
         """Have the first screen show a receipt or a problem; may be called from any thread."""
         self.screen_stack[0].post_message(Told(text, severity))
 
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: Severity = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        # A key that is pressed again says the same again: once is enough, from then on.
+        for shown in list(self._notifications):
+            if (shown.message, shown.title, shown.severity) == (message, title, severity):
+                self._unnotify(shown, refresh=False)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
     def on_did(self, message: Did) -> None:
         self.steps.add(message.steps)
         for screen in self.screen_stack:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Literal
 
 from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
 from meshtui.core.view import Attention, LaneView, Row
 
@@ -569,6 +570,8 @@ def bindings(scope: Scope) -> list[Binding]:
 
 SURE, PLACE = 2000, 1000
 """How much better than a likeness an action is that has the words, and a place that has."""
+REFUSED = 0.001
+"""What cannot be done now comes after all that can."""
 
 
 class LaneCommands(Provider):
@@ -588,6 +591,21 @@ class LaneCommands(Provider):
                     method = getattr(owner, f"action_{command.action}", None)
                     yield command, method or partial(owner.run_action, command.action)
 
+    def _refused(self, typed: str) -> Iterator[tuple[str, str]]:
+        """The titles with what was typed that cannot be done now, and why."""
+        situation = getattr(self.screen, "situation", None)
+        if not isinstance(situation, Situation):
+            return
+        for command in COMMANDS:
+            if (
+                command.title is not None
+                and command.at(situation.place)
+                and typed in command.title.casefold()
+            ):
+                why = command.why_not(situation)
+                if why is not None:
+                    yield command.title, why
+
     async def discover(self) -> Hits:
         for command, run in self._offers():
             yield DiscoveryHit(command.title or "", run, help=command.tooltip)
@@ -601,3 +619,7 @@ class LaneCommands(Provider):
                 # What contains what was typed comes before places, and those before a likeness.
                 score += SURE if typed in title.casefold() else 0
                 yield Hit(score, matcher.highlight(title), run, help=command.tooltip)
+        for title, why in self._refused(typed):
+            # Named last, so that nobody looks for it in vain; choosing it says why again.
+            tell = partial(self.app.notify, why, severity="warning", markup=False)
+            yield Hit(REFUSED, Content.styled(title, "$quiet"), tell, text=title, help=f"Not now: {why}")

@@ -58,6 +58,7 @@ class FleetScreen(FleetActing, NeedsScreen, Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#inbox").display = False
+        self.query_one(FleetLine).read_only = self.looks_only
         self.set_interval(refresh_of(self), self.tick, name="tick")
         self.draw()
 

@@ -29,6 +29,8 @@ class InboxLine(Painted):
     """How many things need somebody, by kind."""
 
     needs: tuple[Need, ...] = ()
+    read_only = False
+    """Whether the console only looks, which is said here."""
 
     def show(self, needs: tuple[Need, ...]) -> None:
         """Count ``needs``."""
@@ -40,6 +42,8 @@ class InboxLine(Painted):
         spans: list[Span] = [(" Needs you", "strong"), (f"  {len(self.needs)}", "strong")]
         if not self.needs:
             spans = [(" Needs you", "strong"), ("   ✔ nothing", "ok")]
+        if self.read_only:
+            spans += [("   ", "text"), (" read-only ", "cap")]
         for kind in URGENCY:
             if kinds[kind]:
                 mark = ATTENTION_MARKS[kind]
@@ -78,6 +82,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#inbox").border_subtitle = "esc goes back"
+        self.query_one(InboxLine).read_only = self.looks_only
         self.inbox.empty = "Nothing needs you. What does appears here by itself."
         self.set_interval(refresh_of(self), self.tick_needs, name="tick")
         self._draw()

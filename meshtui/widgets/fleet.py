@@ -221,6 +221,8 @@ class FleetLine(Painted):
     """How many lanes there are, how they stand, and what they cost today; what fits, in order of its weight."""
 
     view: FleetView | None = None
+    read_only = False
+    """Whether the console only looks, which is said here."""
 
     def show(self, view: FleetView | None) -> None:
         """Draw ``view``."""
@@ -250,6 +252,8 @@ class FleetLine(Painted):
         parts: list[tuple[int, Line]] = [(0, ((number(len(lanes)), "strong"), (f" {word}", "muted")))]
         states = Counter(summary_mark(lane) for lane in lanes)
         order = [mark for mark in dict.fromkeys((*LANE_STATES.values(), *states)) if mark in states]
+        if self.read_only:
+            parts.append((0, ((" read-only ", "cap"),)))
         rank = {"bad": 1, "warn": 2, "run": 3}
         for mark in order:
             spans: Line = ((f"{mark.glyph} {states[mark]} {mark.word}", mark.look),)

@@ -239,7 +239,7 @@ class WaysOut(Painted):
                 spans, at, x = [(" ", "text")], [], 1
             off = self.read_only and way.action not in LOOKING
             spans += [
-                (f" {number} ", "muted" if off else "cap"),
+                ("   " if off else f" {number} ", "muted" if off else "cap"),
                 (text, "muted" if off else "text"),
                 ("   ", "text"),
             ]

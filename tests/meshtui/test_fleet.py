@@ -274,9 +274,20 @@ async def test_more_than_fit_are_told_and_shown_by_I() -> None:
 
 async def test_read_only_looks_only() -> None:
     async with fleet_console(fleet(8), read_only=True) as it:
+        text = it.text()
+        assert "read-only" in text.splitlines()[0]
+        # A way out is named without the number that would take it.
+        assert "start runner" in text
+        assert "1  start runner" not in text
         await it.press("1")
         await it.until_shown("This console is read-only")
-        await it.press("tab", "enter")
+        await it.press("1", "1")
+        assert len([one for one in it.app._notifications if "read-only" in one.message]) == 1
+        await it.press("I")
+        assert "read-only" in it.text().splitlines()[0]
+        await it.press("escape", "colon", *"interrupt")
+        await it.until_shown("Not now: This console is read-only")
+        await it.press("escape", "tab", "enter")
         await it.until(lambda: it.shows(LaneScreen) and it.lane.view is not None)
         assert it.lane.read_only
         assert it.fleet.calls("docs") == []
