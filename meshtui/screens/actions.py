@@ -10,7 +10,7 @@ from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
-from meshtui.receipts import count
+from meshtui.receipts import WITH, count
 from meshtui.screens.acting import Acting
 from meshtui.screens.exits import ExitTaking
 from meshtui.widgets.attention import NeedsYou
@@ -185,7 +185,8 @@ class LaneActions(Acting, ExitTaking):
             return
         bridge = self.bridge
         if not self.runner_here and not (self.view is not None and self.view.runner.alive):
-            self.tell("Starting a runner in this console")
+            command = command_lines.on_lane("lane", self.root)
+            self.tell(f"Starting a runner in this console{WITH}{command}")
             bridge.start_runner()
             return
         loss = "Nothing is running; what is pending waits for the next runner."

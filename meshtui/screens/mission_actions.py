@@ -167,7 +167,8 @@ class MissionActions(Doing):
     def run_mission(self, mission_id: str) -> None:
         """Run a mission behind this console."""
         if self.bridge is not None and self.bridge.start_mission(mission_id):
-            self.tell(f"Mission {mission_id} runs in this console")
+            command = way_out("resume", mission_id, self.root)
+            self.tell(f"Mission {mission_id} runs in this console{receipts.WITH}{command}")
 
     def action_stop_mission(self) -> None:
         mission, bridge = self.situation.mission, self.bridge
@@ -292,7 +293,7 @@ class MissionActions(Doing):
                     lambda error: Refused(error, lambda why: self._ask_for_request(made, why)),
                 )
 
-        self.app.push_screen(PlanForm(wish, note=note), entered)
+        self.app.push_screen(PlanForm(wish, root=self.root, note=note), entered)
 
     def show_plan(self, message: Planned) -> None:
         """Show a plan before anything starts."""

@@ -15,11 +15,13 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static, TextArea
 
 from meshtui.core.errors import InvalidInput
+from meshtui.core.lane.ways import way_out
 from meshtui.core.models.mesh import Node, Plan
 from meshtui.editor import open_in_editor
 from meshtui.missions import PlanWish
 from meshtui.screens.answer import ENGINES
 from meshtui.screens.confirm import choice
+from meshtui.screens.copying import copy_command
 from meshtui.status import RISK_LOOKS
 from meshtui.text import clean
 from meshtui.theme import MODALS
@@ -37,19 +39,22 @@ class PlanForm(ModalScreen[PlanWish]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave", show=False, id="plan.leave"),
         Binding("ctrl+s", "plan", "Plan", show=False, priority=True, id="plan.plan"),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="plan.copy", priority=True),
     ]
 
-    def __init__(self, wish: PlanWish | None = None, *, note: str = "") -> None:
+    def __init__(self, wish: PlanWish | None = None, *, root: Path | None = None, note: str = "") -> None:
         """``wish`` is one that could not be planned before, and ``note`` why."""
         super().__init__()
         self.wish = wish
+        self.root = root
+        """The run directory, for the command line that does the same."""
         self.note = note
         self.touched = wish is not None
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content("Plan a mission")
-            dialog.border_subtitle = Content("^s plans, nothing starts yet · esc leaves")
+            dialog.border_subtitle = Content("^s plans, nothing starts yet · f3 copies command · esc leaves")
             if self.note:
                 yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             with Vertical(classes="field -area"):
@@ -133,6 +138,20 @@ class PlanForm(ModalScreen[PlanWish]):
             self.app.bell()
         else:
             self.dismiss(wish)
+
+    def action_copy_command(self) -> None:
+        self.touched = True
+        wish = self._wish()
+        if wish is None or self.root is None:
+            copy_command(self, None)
+            return
+        given = (
+            ("--engine", wish.engine),
+            ("--parallelism", wish.parallelism),
+            ("--max-loops", wish.max_loops),
+        )
+        options = [word for name, value in given if value is not None for word in (name, str(value))]
+        copy_command(self, way_out("plan", wish.request, self.root, *options))
 
     def action_leave(self) -> None:
         self.dismiss(None)

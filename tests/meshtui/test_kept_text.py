@@ -144,3 +144,10 @@ async def test_a_real_runner_that_takes_the_envelope_meanwhile_costs_no_text(tmp
         await it.until(lambda: len(list(run_dir.lane.pending.glob("*.json"))) == 1)
         [added] = run_dir.lane.pending.glob("*.json")
         assert '"all of first"' in added.read_text()
+
+
+async def test_the_request_of_a_mission_is_copied_as_a_command() -> None:
+    async with console(lane(3)) as it:
+        await it.press("n", *"do it", "tab", *"codex", "f3")
+        assert it.app.clipboard.startswith("meshtui plan 'do it' --run-dir ")
+        assert it.app.clipboard.endswith(" --engine codex")
