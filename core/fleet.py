@@ -49,6 +49,8 @@ class Active:
     deadline_at: int | None = None
     more: int = 0
     """How many others run beside it."""
+    engine: str | None = None
+    """The engine that a phase names."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -225,7 +225,8 @@ def _active(rows: tuple[Row, ...], missions: tuple[MissionView, ...]) -> Active 
                 if loop.status == "running"
             ]
     if rows:
-        return Active(rows[0].title, rows[0].started_at, rows[0].deadline_at, more=len(loops))
+        row = rows[0]
+        return Active(row.title, row.started_at, row.deadline_at, more=len(loops), engine=row.engine)
     if not loops:
         return None
     since, loop = max(loops, key=lambda item: item[0])

@@ -157,6 +157,8 @@ class Attention:
     """The row it is about, if it is about one."""
     envelope_id: str | None = None
     """The envelope it is about, if it is about one."""
+    engine: str | None = None
+    """The engine that the envelope names."""
 
 
 @dataclass(frozen=True, slots=True)

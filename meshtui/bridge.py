@@ -23,6 +23,7 @@ from meshtui.messages import (
     HistoryRead,
     MissionsRunning,
     ModeChanged,
+    Refused,
     RunnerChanged,
     SignsRead,
     Told,
@@ -400,7 +401,8 @@ class Bridge:
     ) -> None:
         """Do ``work`` in a thread and post its receipt, as ``told`` puts it, or its error.
 
-        ``create`` makes the run directory if there is none; ``failed`` gets the error too, in the thread.
+        ``create`` makes the run directory if there is none; ``failed`` gets the error first, in the
+        thread, and is true if it tells it.
         """
 
         self._work_on(lambda: work(self._engine.operations(create=create)), self._tells(told), failed)
@@ -442,8 +444,10 @@ class Bridge:
         if failed is not None:
             make = failed
 
-            def on_error(error: Exception) -> None:
-                self._post(make(error))
+            def on_error(error: Exception) -> bool:
+                message = make(error)
+                self._post(message)
+                return isinstance(message, Refused)
 
         self._work_on(
             lambda: work(self._engine.missions()), lambda found: self._post(answer(found)), on_error
@@ -470,9 +474,9 @@ class Bridge:
             try:
                 then(work())
             except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
-                self._failed(error)
-                if failed is not None:
-                    failed(error)
+                # Who shows it in a form again says it there, beside what was written.
+                if failed is None or not failed(error):
+                    self._failed(error)
             finally:
                 with self._lock:
                     self._working.discard(threading.current_thread())

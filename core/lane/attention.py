@@ -87,6 +87,7 @@ def _parked(row: Row, paths: LanePaths, root: Path, *, foreign: bool) -> Attenti
         exits=exits,
         key=row.key,
         envelope_id=row.envelope_id,
+        engine=row.engine,
     )
 
 
@@ -102,6 +103,7 @@ def _held(view: LaneView, held: Held) -> Attention:
         exits=(Exit("withdraw", way_out("withdraw", held.envelope_id, view.run_dir), "withdraw"),),
         key=row.key if row is not None else None,
         envelope_id=held.envelope_id,
+        engine=held.engine,
     )
 
 
@@ -173,6 +175,7 @@ def _ended_badly(row: Row, root: Path, *, closed: bool) -> Attention:
         exits=tuple(exits),
         key=row.key,
         envelope_id=row.envelope_id,
+        engine=row.engine,
     )
 
 

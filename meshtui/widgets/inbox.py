@@ -85,6 +85,7 @@ NEEDS = Fields(
             also=("what", "kind"),
         ),
         Field("lane", "text", lambda row, now: row.lane),
+        Field("engine", "text", lambda row, now: row.item.engine),
         Field("id", "text", lambda row, now: (row.item.subject, row.item.envelope_id or "")),
         Field("error", "text", lambda row, now: row.item.text, also=("why",)),
         Field("age", "duration", lambda row, now: now - row.item.since if row.item.since else None),

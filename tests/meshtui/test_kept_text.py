@@ -86,6 +86,8 @@ async def test_an_envelope_that_is_refused_is_kept_until_it_is_added() -> None:
         engine.the_operations.error = InvalidInput("a stop (stop-1) is waiting in the queue")
         await it.press("e", *"new", "ctrl+s")
         await it.until_shown("▲ a stop (stop-1) is waiting in the queue")
+        # It is said where it was written, and nowhere else: a message would cover the buttons.
+        assert not list(it.app._notifications)
         assert form(it).query_one("#field-prompt", TextArea).text == "new"
         engine.the_operations.error = None
         await it.press("ctrl+s")
