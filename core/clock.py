@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Protocol
 
 MAX_TIME_MS = 253_402_300_799_999
@@ -53,7 +54,14 @@ class ManualClock:
 
 def iso(ms: int) -> str:
     """``ms`` since the epoch as the formats write it: ``2026-11-30T19:26:58.417Z``."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec='milliseconds')[:-6]}Z"
+    seconds, rest = divmod(ms, 1000)
+    return f"{_to_the_second(seconds)}.{rest:03d}Z"
+
+
+@lru_cache(maxsize=64)
+def _to_the_second(seconds: int) -> str:
+    # Most times that are written are of the second that was written last.
+    return datetime.fromtimestamp(seconds, UTC).isoformat()[:-6]
 
 
 def from_iso(text: object) -> int | None:

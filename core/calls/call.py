@@ -12,9 +12,10 @@ import os
 import re
 import select
 import signal
+import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -76,13 +77,22 @@ class Call:
         self._exit: CallExit | None = None
         self._pidfd: int | None = None
         self._watchable = True
+        self._line: socket.socket | None = None
 
     @classmethod
     def start(cls, run_dir: RunDir, spec: CallSpec, *, clock: Clock | None = None) -> Call:
-        """Make the call's folder and start its program.
+        """:meth:`prepare` and :meth:`go` in one."""
+        call = cls.prepare(run_dir, spec, clock=clock)
+        call.go()
+        return call
 
-        A call whose end was requested before it began is not started; it is ``ended`` without an exit.
-        Raises :class:`InvalidInput` for a working directory or a command line that cannot be used, and
+    @classmethod
+    def prepare(cls, run_dir: RunDir, spec: CallSpec, *, clock: Clock | None = None) -> Call:
+        """Make the call's folder and everything its program needs; it is started by :meth:`go`.
+
+        A call that never hears it ends by itself, as :meth:`abandon` or the end of this process make it: it
+        is ``lost``, and nothing was started. A call whose end was requested before it began is not started
+        either; it is ``ended`` without an exit. Raises :class:`InvalidInput` for a working directory or a command line that cannot be used, and
         :class:`StorageError`. A program that cannot be executed ends its call with 126 or 127.
         """
         clock = clock or SystemClock()
@@ -104,6 +114,22 @@ class Call:
         finally:
             lock.release()
         return call
+
+    def go(self) -> None:
+        """Start the program of a call that was prepared here."""
+        if self._line is None:
+            return
+        try:
+            self._line.send(wrapper.GO)
+        except OSError:
+            # The wrapper is gone: somebody ended the call. Its state tells.
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the line to the wrapper: a program that was not started will not be."""
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
     @classmethod
     def attach(cls, run_dir: RunDir, call_id: str, *, clock: Clock | None = None) -> Call:
@@ -205,7 +231,16 @@ class Call:
             if watched is None and self.state() in ("ended", "lost"):
                 return True
             left = max(0.0, end - time.monotonic())
-            ready = _poll([watched, wake], left if watched is not None else min(left, pause))
+            # Without a word from either only looking again and again helps.
+            told = watched is not None or self._line is not None
+            ready = _poll([watched, self._line, wake], left if told else min(left, pause))
+            if self._line is not None and self._line.fileno() in ready:
+                # The wrapper has written everything down and now turns into what gives it its name.
+                self.abandon()
+                if self._complete():
+                    self.close()
+                    return True
+                continue
             if watched is not None and watched in ready:
                 # From here on only the lock can tell: a killed wrapper leaves its program behind.
                 self._watchable = False
@@ -268,14 +303,19 @@ class Call:
             survivors = (f"a process that holds {self.lock_path}",)
         return EndReport(not survivors, survivors, ender.found)
 
-    def sweep(self, *, grace: float = GRACE) -> tuple[str, ...]:
+    def held(self) -> bool:
+        """Whether something holds the call's lock: a wrapper that is just ending, or what was left running."""
+        return storage.is_locked(self.lock_path)
+
+    def sweep(self, *, grace: float = GRACE, patient: bool = True) -> tuple[str, ...]:
         """End what a call that lives no more left running and return its names; cheap if nothing.
 
-        What even SIGKILL did not end is named with ``still running``.
+        What even SIGKILL did not end is named with ``still running``. Without ``patient`` it does not wait for
+        a wrapper that is just ending: while the call is :meth:`held` it must be asked again.
         """
         circle = self._circle()
         ender = Ender(circle, self._wrapper, thorough=False)
-        if not self._finds(ender):
+        if not (self._finds(ender) if patient else ender.scan()):
             return ()
         ender.thorough = True
         left = {ender.name(member) for member in ender.run(grace)}
@@ -289,19 +329,23 @@ class Call:
 
     def __del__(self) -> None:
         self.close()
+        self.abandon()
 
     def _launch(self, spec: CallSpec, now_ms: int, lock_fd: int) -> None:
         env = {**spec.env, CALL_ID_VARIABLE: spec.call_id}
         opened: list[int] = []
+        own, theirs = socket.socketpair()
+        self._line = own
         try:
             opened.append(os.open(self.prompt_path, os.O_RDONLY | os.O_CLOEXEC))
             opened.append(storage.open_log(self.stdout))
             opened.append(storage.open_log(self.stderr))
             self._strangers = strangers()
             self._pid = wrapper.spawn(
-                self.folder, spec.argv, spec.cwd, env, now_ms=now_ms, fds=(*opened, lock_fd)
+                self.folder, spec.argv, spec.cwd, env, now_ms=now_ms, fds=(*opened, lock_fd, theirs.fileno())
             )
         except OSError as error:
+            self.abandon()
             if error.errno == errno.E2BIG:
                 raise InvalidInput(
                     "the command and its environment are too long for this system; "
@@ -310,6 +354,7 @@ class Call:
                 ) from error
             raise WorkFailed(f"cannot start {wrapper.SHELL}: {error.strerror or error}") from error
         finally:
+            theirs.close()
             for fd in opened:
                 os.close(fd)
         _children.add(self.folder, self._pid)
@@ -340,13 +385,11 @@ class Call:
 
     def _wrapper(self) -> Member | None:
         """The wrapper's process while it runs."""
-        if self._pid is not None and not _children.has(self.folder):
-            # Ours, and reaped.
-            return None
+        if self._pid is not None:
+            # Ours: its number is not given out again before we reap it.
+            return find(self._pid) if _children.has(self.folder) else None
         who = self.process()
-        if who is None:
-            return find(self._pid) if self._pid is not None else None
-        if identity.presence(who) != "alive":
+        if who is None or identity.presence(who) != "alive":
             return None
         member = find(who.pid)
         return member if identity.presence(who) == "alive" else None
@@ -359,10 +402,12 @@ class Call:
         for _ in range(_LOOKS):
             if ender.scan():
                 return True
-            if not storage.is_locked(self.lock_path):
+            if not self.held():
                 return False
             time.sleep(_FIRST_PAUSE)
-        return False
+        # Only what looks into each process finds who holds it.
+        ender.thorough = True
+        return bool(ender.scan())
 
     def _circle(self) -> Circle:
         who = self.process()
@@ -371,17 +416,14 @@ class Call:
         if who is None or identity.presence(who) == "unknown" or _other_boot(who):
             return Circle(self.call_id, None, lambda started: False, self._strangers)
         if self._wrapper() is not None:
-            return Circle(self.call_id, who.pid, lambda started: True, self._strangers)
-        ended = self.exit()
-        limit = ended.ended_at_ms if ended is not None else 0
-        now_ms = SystemClock().now_ms()
-        return Circle(
-            self.call_id,
-            who.pid,
+            ours: Callable[[float], bool] = lambda started: True  # noqa: E731
+        else:
+            ended = self.exit()
+            limit = ended.ended_at_ms if ended is not None else 0
+            now_ms = SystemClock().now_ms()
             # Its number cannot have been given out again before it ended.
-            lambda started: started_ms(started, now_ms) <= limit,
-            self._strangers,
-        )
+            ours = lambda started: started_ms(started, now_ms) <= limit  # noqa: E731
+        return Circle(self.call_id, who.pid, ours, self._strangers, self.lock_path, who.process_started_at)
 
     def _watch(self) -> int | None:
         """A descriptor that turns readable when the wrapper is gone; ``None`` where there is none."""

@@ -4,6 +4,11 @@ It is plain POSIX shell, so that nothing of meshtui has to stay alive or loadabl
 hours. It starts one process besides the program: the ``mv`` that gives ``exit.json`` its name, which it
 turns into with ``exec``. Times are computed in the shell for the same reason.
 
+Until it is told to go on it does not start the program: a shell takes as long to begin as a disk to make a
+file durable, and the two can happen at once. It is told through the line, a socket to whoever started it, and
+lets go of the line when ``exit.json`` lacks only its name. When the starter is gone before that word came,
+the wrapper ends and nothing was started.
+
 A shell passes on only variables whose names it could itself use; others (``FOO-BAR``) do not arrive.
 """
 
@@ -22,6 +27,10 @@ from meshtui.core import identity, strict_json
 SHELL = "/bin/sh"
 LOCK_FD = 3
 """Where wrapper and program have the call's lock open."""
+LINE_FD = 4
+"""Where the wrapper, and nobody it starts, has the line to its starter."""
+GO = b"go\n"
+"""What the wrapper waits to be told before it starts the program."""
 EXIT_TEMPORARY = ".exit.json.tmp"
 """What becomes ``exit.json``; whole from the single write that makes it."""
 
@@ -71,13 +80,14 @@ _meshtui_now() {
     _meshtui_ended=$_meshtui_ended:${_meshtui_s#1}.${_meshtui_ms#1}Z
 } 2>/dev/null
 _meshtui_identify
+read -r _meshtui_line <&4 || [ -n "$_meshtui_end" ] || exit 0
 if [ -n "$_meshtui_end" ]; then
     _meshtui_code=$_meshtui_end
 elif cd "$_meshtui_cwd"; then
     unset OLDPWD
     case $1 in
-        */*) "$@" ;;
-        *) (exec "$@") ;;
+        */*) "$@" 4>&- ;;
+        *) (exec "$@" 4>&-) ;;
     esac
     _meshtui_code=$?
 else
@@ -87,9 +97,9 @@ umask 077
 _meshtui_now
 until printf '{"code":%d,"ended_at":"%s"}\n' "$_meshtui_code" "$_meshtui_ended" > "$_meshtui_dir/.exit.json.tmp" \
     && [ -w "$_meshtui_dir" ] && [ ! -d "$_meshtui_dir/exit.json" ]; do
-    MESHTUI_CALL_ID= sleep 1 3>&-
+    MESHTUI_CALL_ID= sleep 1 3>&- 4>&-
 done 2>/dev/null
-LC_ALL=C exec "$_meshtui_mv" -f "$_meshtui_dir/.exit.json.tmp" "$_meshtui_dir/exit.json" 2>/dev/null
+LC_ALL=C exec "$_meshtui_mv" -f "$_meshtui_dir/.exit.json.tmp" "$_meshtui_dir/exit.json" 2>/dev/null 4>&-
 """
 
 _DEFAULT_SIGNALS = (
@@ -131,8 +141,8 @@ def spawn(
 ) -> int:
     """Start the wrapper of the call in ``folder`` and return its pid; a child that must be reaped.
 
-    ``fds`` are stdin, stdout, stderr and the lock. No other descriptor, signal mask or ignored signal of
-    this process is passed on. Raises ``OSError``.
+    ``fds`` are stdin, stdout, stderr, the lock and the wrapper's end of the line. No other descriptor, signal
+    mask or ignored signal of this process is passed on. Raises ``OSError``.
     """
     arguments = [
         SHELL,
@@ -153,7 +163,7 @@ def spawn(
             actions: list[tuple[int, ...]] = [
                 (os.POSIX_SPAWN_DUP2, fd, target) for target, fd in enumerate(safe)
             ]
-            actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable() if fd > LOCK_FD]
+            actions += [(os.POSIX_SPAWN_CLOSE, fd) for fd in _inheritable() if fd > LINE_FD]
             try:
                 return os.posix_spawn(
                     SHELL,
@@ -176,11 +186,11 @@ def spawn(
 
 def _above(fd: int) -> int:
     """``fd`` under a number that none of the wrapper's own descriptors takes."""
-    if fd > LOCK_FD:
+    if fd > LINE_FD:
         return fd
     import fcntl
 
-    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LOCK_FD + 1)
+    return fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, LINE_FD + 1)
 
 
 def _inheritable() -> list[int]:
@@ -200,8 +210,7 @@ def _epoch(now_ms: int) -> str:
     if not sys.platform.startswith("linux"):
         return ""
     try:
-        with open("/proc/uptime", encoding="ascii") as file:  # noqa: PTH123
-            seconds, hundredths = file.read().split()[0].split(".")
+        seconds, hundredths = identity.read_proc("/proc/uptime").split()[0].split(b".")
     except (OSError, ValueError, IndexError):
         return ""
     if len(hundredths) != 2:

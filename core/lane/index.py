@@ -66,6 +66,8 @@ class Memory:
     def __init__(self) -> None:
         self.raw = b""
         self.value: dict[str, Any] = {}
+        self.sequence: tuple[bytes | None, int] = (None, 0)
+        """What the file with the last sequence held, and what that says."""
 
 
 def read_state(paths: LanePaths, memory: Memory | None = None) -> IndexState | None:
@@ -270,13 +272,24 @@ class Index:
         if not self.state.dirty:
             self._memory.raw, self._memory.value = raw, value
 
+    def write_sequence(self) -> None:
+        """Write down the last sequence that was given out, where other tools look for it."""
+        raw = b'{"sequence":%d}\n' % self.state.sequence
+        storage.write_in_place(self._paths.sequence, raw)
+        self._memory.sequence = raw, self.state.sequence
+
     def _sequence_in_file(self) -> int | None:
         try:
-            value = json.loads(storage.read_bytes(self._paths.sequence, limit=4096))
-            sequence = value["sequence"]
+            raw = storage.read_bytes(self._paths.sequence, limit=4096)
+            if raw == self._memory.sequence[0]:
+                return self._memory.sequence[1]
+            sequence = json.loads(raw)["sequence"]
         except (OSError, ValueError, TypeError, KeyError, RecursionError, StorageError):
             return None
-        return sequence if type(sequence) is int and 0 <= sequence < MAX_SEQUENCE else None
+        if type(sequence) is not int or not 0 <= sequence < MAX_SEQUENCE:
+            return None
+        self._memory.sequence = raw, sequence
+        return sequence
 
     def _rescan(self, folders: list[str], times: dict[str, int]) -> None:
         if not (self._paths.ids / "used").is_dir():

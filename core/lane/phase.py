@@ -224,8 +224,13 @@ class Phases:
         )
         record.data["attempt"] = record.attempt
         record.data["call"] = call_id
-        self._files.queue.rewrite(record)
-        call = Call.start(self._files.run_dir, spec, clock=self._files.clock)
+        call = Call.prepare(self._files.run_dir, spec, clock=self._files.clock)
+        try:
+            self._files.queue.rewrite(record)
+        except BaseException:
+            call.abandon()
+            raise
+        call.go()
         return Attempt(
             record=record,
             call=call,

@@ -159,7 +159,7 @@ class Queue:
     def _append(self, index: Index, records: list[Record]) -> list[Placed]:
         """Write ``records``, which carry sequences already, to the end of ``pending/``."""
         before = index.state.counts.get("pending", 0)
-        storage.write_in_place(self.paths.sequence, b'{"sequence":%d}\n' % index.state.sequence)
+        index.write_sequence()
         if len(records) == 1:
             self._write_one(f"{self.paths.pending}/{records[0].name}", records[0])
         else:
@@ -334,7 +334,7 @@ class Queue:
         placed = []
         for folder, record in records:
             index.state.sequence += 1
-            storage.write_in_place(self.paths.sequence, b'{"sequence":%d}\n' % index.state.sequence)
+            index.write_sequence()
             name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             moved = self.shift_locked(index, record, folder, "pending", name=name)
             depth = index.state.counts["pending"]
@@ -455,7 +455,7 @@ class Queue:
             record.put_back()
             storage.write_atomic(path, record.as_bytes())
             index.state.sequence += 1
-            storage.write_in_place(self.paths.sequence, b'{"sequence":%d}\n' % index.state.sequence)
+            index.write_sequence()
             new_name = str(RecordName.new(index.state.sequence, self._clock.now_ms(), record.envelope_id))
             storage.move(path, self.paths.pending / new_name)
             storage.remove_file(self.paths.quarantine / f"{name}.reason.json")

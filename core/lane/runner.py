@@ -404,11 +404,13 @@ class Runner:
     def _settle(self, attempt: Attempt) -> EndState | None:
         self._lease.verify()
         record, call = attempt.record, attempt.call
-        self._note_left(record, call)
-        self._lease.verify()
         ending = call.ending()
         reason = ending.reason if ending is not None else None
-        if reason is None and call.state() == "lost":
+        lost = reason is None and call.state() == "lost"
+        # A wrapper that ends as it should is waited for later: it names a file while others are written.
+        self._note_left(record, call, patient=lost or reason is not None)
+        self._lease.verify()
+        if lost:
             self._limits.take(attempt)
             self._settler.put_back(record, event="phase_recovered", recovered=True)
             self._relist()
@@ -427,19 +429,24 @@ class Runner:
         self._limits.take(attempt, outcome)
         if outcome.status == "unknown_session" and attempt.session_id is not None and not attempt.restating:
             self._files.note("session_unknown", record.envelope_id, session_id=attempt.session_id)
+            self._note_left(record, call)
             again = self._begin(record, fallback=attempt)
             return self._follow_to_end(again) if again is not None else self._park_state()
         self._phases.keep_session(attempt, outcome)
         if outcome.status == "limit" and self._options.config.lane.on_limit == "hold":
+            self._note_left(record, call)
             self._limits.hold(attempt, outcome)
             self._relist()
             return None
         why = self._phases.lacks_handoff(attempt, outcome)
         if why is not None:
             self._files.note("handoff_missing", record.envelope_id, error=why, call=attempt.call.call_id)
+            self._note_left(record, call)
             again = self._begin(record, restate=Restate(attempt, outcome, why))
             return self._follow_to_end(again) if again is not None else self._park_state()
         self._finish(record, *self._phases.result(attempt, outcome, code))
+        if call.held():
+            self._note_left(record, call)
         return None
 
     def _waits_for_limit(self, attempt: Attempt) -> bool:
@@ -495,9 +502,9 @@ class Runner:
         )
         self._finish(attempt.record, result, None)
 
-    def _note_left(self, record: Record, call: Call) -> None:
+    def _note_left(self, record: Record, call: Call, *, patient: bool = True) -> None:
         """End what a call that is over left running, and name it."""
-        left = call.sweep()
+        left = call.sweep(patient=patient)
         if left:
             self._files.note("call_left_running", record.envelope_id, call=call.call_id, ended=left)
 

@@ -126,9 +126,15 @@ def open_console(
     With ``may_begin`` a folder that does not exist yet is shown as an empty lane: the first thing that is
     enqueued or planned there makes it.
     """
-    from meshtui.console import require_terminal, run_console, run_fleet
+    from meshtui.console import quick_start, require_terminal
 
     require_terminal(roots[0])
+    with quick_start():
+        return _open(roots, read_only=read_only, looks=looks, work=work, may_begin=may_begin)
+
+
+def _open(roots: Sequence[Path], *, read_only: bool, looks: Looks, work: bool, may_begin: bool) -> int:
+    from meshtui.console import run_console, run_fleet
     from meshtui.core.lane.create import absolute
 
     if may_begin and not read_only and not os.path.lexists(roots[0]):

@@ -72,8 +72,9 @@ def _write_picture(
 
 def open_replay(path: Path, moment: str | None, *, looks: Looks) -> int:
     """Open the console on the recording; its exit code."""
-    from meshtui.console import require_terminal, run_replay
+    from meshtui.console import quick_start, require_terminal, run_replay
 
     require_terminal(path)
-    settings, problems = looks.settings()
-    return run_replay(path.absolute(), moment, settings=settings, settings_problems=problems)
+    with quick_start():
+        settings, problems = looks.settings()
+        return run_replay(path.absolute(), moment, settings=settings, settings_problems=problems)

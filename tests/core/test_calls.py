@@ -51,6 +51,21 @@ def alive(pid: int) -> bool:
     return identity.started_at(pid) is not None
 
 
+ORPHAN = """
+import os, subprocess, sys, time
+from pathlib import Path
+if os.fork() == 0:
+    child = subprocess.Popen(
+        ["/bin/sleep", "60"], env={}, start_new_session=True, pass_fds=[3], stdout=subprocess.DEVNULL
+    )
+    print(child.pid, flush=True)
+    os._exit(0)
+os.wait()
+while not Path("seen").exists():
+    time.sleep(0.005)
+"""
+
+
 class Calls:
     """Starts calls in one run directory and ends them after the test."""
 
@@ -74,6 +89,11 @@ class Calls:
 
     def start(self, *argv: str, prompt: bytes = b"", env: dict[str, str] | None = None) -> Call:
         return self.launch(self.spec(*argv, prompt=prompt, env=env))
+
+    def prepare(self, *argv: str, prompt: bytes = b"") -> Call:
+        call = Call.prepare(self.run_dir, self.spec(*argv, prompt=prompt))
+        self._started.append(call)
+        return call
 
     def launch(self, spec: CallSpec) -> Call:
         call = Call.start(self.run_dir, spec)
@@ -315,11 +335,84 @@ class TestWait:
     def test_instant_programs_leave_no_zombies(self, calls: Calls) -> None:
         started = [calls.start("true") for _ in range(60)]
         assert [calls.finish(call) for call in started] == [0] * 60
-        pids = [call.process() for call in started]
-        for who in pids:
-            assert who is not None
-            with pytest.raises(ChildProcessError):
-                os.waitpid(who.pid, os.WNOHANG)
+        pids = [who.pid for call in started if (who := call.process()) is not None]
+        assert len(pids) == 60
+
+        def all_reaped() -> bool:
+            # The last ones may still be giving their exit status its name.
+            started[-1].state()
+            return not any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+        until(all_reaped)
+
+    def test_a_prepared_call_starts_nothing_until_it_is_told(self, calls: Calls) -> None:
+        call = calls.prepare("/bin/sh", "-c", "cat > heard; exit 7", prompt=b"the prompt")
+        until(lambda: call.process() is not None)
+        assert call.state() == "running"
+        assert not call.wait(0.2)
+        assert not (calls.work / "heard").exists()
+        call.go()
+        assert calls.finish(call) == 7
+        assert (calls.work / "heard").read_bytes() == b"the prompt"
+
+    def test_an_abandoned_call_is_lost_and_started_nothing(self, calls: Calls) -> None:
+        call = calls.prepare("/bin/sh", "-c", ": > began")
+        call.abandon()
+        call.go()
+        assert call.wait(30)
+        assert call.state() == "lost"
+        assert call.exit() is None
+        assert not (calls.work / "began").exists()
+
+    def test_a_starter_killed_before_the_word_starts_nothing(self, calls: Calls) -> None:
+        program = """
+            import os, signal, sys
+            from pathlib import Path
+            from meshtui.core.calls import Call, CallSpec, new_call_id
+            from meshtui.core.run_dir import RunDir
+            root, work = map(Path, sys.argv[1:])
+            call = Call.prepare(RunDir(root), CallSpec(
+                call_id=new_call_id(1, "one", "run"), subject="one", role="run", engine="command",
+                argv=("/bin/sh", "-c", ": > began"), cwd=work, env=dict(os.environ), prompt=b""))
+            print(call.call_id, flush=True)
+            os.kill(os.getpid(), signal.SIGKILL)
+        """
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(program), calls.run_dir.root, calls.work],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == -signal.SIGKILL, done.stderr
+        call = Call.attach(calls.run_dir, done.stdout.strip())
+        assert call.wait(30)
+        assert call.state() == "lost"
+        assert call.sweep() == ()
+        assert not (calls.work / "began").exists()
+
+    def test_a_prepared_call_that_is_ended_never_starts(self, calls: Calls) -> None:
+        call = calls.prepare("/bin/sh", "-c", ": > began")
+        assert Call.attach(calls.run_dir, call.call_id).end("killed", "test").ended
+        call.go()
+        assert call.wait(30)
+        assert call.state() == "ended"
+        assert not (calls.work / "began").exists()
+
+    def test_a_program_does_not_get_the_line(self, calls: Calls) -> None:
+        for argv in (("/bin/sh", "-c", "ls /dev/fd/4 2>&1"), ("ls", "/dev/fd/4")):
+            assert calls.finish(calls.start(*argv)) != 0
+
+    def test_what_waited_for_the_line_is_told_the_end_by_a_program_left_running(self, calls: Calls) -> None:
+        call = calls.shell("sleep 60 & echo $!")
+        assert call.wait(30)
+        left = int(calls.said(call))
+        assert alive(left)
+        assert call.held()
+        (name,) = call.sweep(patient=False)
+        # Perhaps still under the name of the shell that it was.
+        assert name.endswith(f" (pid {left})")
+        until(lambda: not call.held())
 
     def test_descriptors_are_given_back(self, calls: Calls) -> None:
         calls.finish(calls.start("true"))
@@ -381,6 +474,7 @@ class TestState:
     def test_two_who_ask_at_once_do_not_take_each_other_for_the_holder(self, calls: Calls) -> None:
         call = calls.start("true")
         calls.finish(call)
+        until(lambda: not call.held())
         (call.folder / "exit.json").unlink()
         seen: set[str] = set()
 
@@ -398,6 +492,7 @@ class TestState:
     def test_an_exit_status_whose_writer_died_is_completed(self, calls: Calls) -> None:
         call = calls.start("true")
         calls.finish(call)
+        until(lambda: not call.held())
         (call.folder / "exit.json").rename(call.folder / ".exit.json.tmp")
         assert call.state() == "ended"
         ended = call.exit()
@@ -576,6 +671,34 @@ class TestEnd:
         assert call.end("killed", "test").ended
         assert not alive(hidden)
 
+    @linux
+    def test_an_orphan_without_environment_and_session_is_found_by_its_lock(self, calls: Calls) -> None:
+        call = calls.python(ORPHAN)
+        hidden = int(calls.said(call))
+        report = call.end("killed", "test")
+        assert report.ended, report
+        assert any(f"(pid {hidden})" in name for name in report.found)
+        assert not alive(hidden)
+
+    @linux
+    def test_who_asks_for_the_lock_or_holds_it_from_before_is_left_alone(self, calls: Calls) -> None:
+        call = calls.shell("echo; exec sleep 60")
+        calls.said(call)
+        asks = "import sys, time; file = open(sys.argv[1]); print(flush=True); time.sleep(60)"
+        asker = subprocess.Popen(
+            [sys.executable, "-c", asks, str(call.lock_path)], stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            assert asker.stdout is not None
+            asker.stdout.readline()
+            # This process has it open too, as its starter had.
+            with call.lock_path.open():
+                assert call.end("killed", "test").ended
+            assert asker.poll() is None
+        finally:
+            asker.kill()
+            asker.communicate()
+
     def test_a_stopped_program_is_ended(self, calls: Calls) -> None:
         call = calls.shell("echo $$; kill -STOP $$; sleep 60")
         program = int(calls.said(call))
@@ -663,6 +786,17 @@ class TestEnd:
 
 
 class TestSweep:
+    @linux
+    def test_an_orphan_that_kept_only_the_lock_is_ended_and_named(self, calls: Calls) -> None:
+        call = calls.python(ORPHAN + "raise SystemExit")
+        hidden = int(calls.said(call))
+        (calls.work / "seen").touch()
+        assert calls.finish(call) == 0
+        (name,) = call.sweep()
+        assert name.endswith(f" (pid {hidden})")
+        assert not alive(hidden)
+        assert call.sweep() == ()
+
     def test_what_an_ended_call_left_behind_is_ended_and_named(self, calls: Calls) -> None:
         call = calls.shell("sleep 600 & echo $!; exit 0")
         assert calls.finish(call) == 0

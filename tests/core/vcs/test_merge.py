@@ -19,7 +19,7 @@ from meshtui.core.vcs.merge import (
     loop_branch,
     result_branch,
 )
-from meshtui.core.vcs.patching import apply_change
+from meshtui.core.vcs.patching import apply_change, without
 from meshtui.core.vcs.worktree import list_worktrees
 from tests.core.vcs.support import (
     LINES,
@@ -196,6 +196,25 @@ def test_patches_of_makers_go_together_in_order(loops: Loops) -> None:
     assert index_state(loops.target) == before
     candidate = snapshot(loops.target, base=base, message="candidate")
     assert [file.path for file in candidate.change.files] == ["one.txt", "two.txt"]
+
+
+def test_a_change_without_some_of_its_paths(loops: Loops) -> None:
+    base, place = loops.repo.base, loops.worker
+    (place / "one.txt").write_text("edited\n")
+    (place / "two.txt").rename(place / "zwei.txt")
+    (place / "link").unlink()
+    (place / "link").mkdir()
+    (place / "link" / "inside").write_text("x\n")
+    (place / "new").write_text("x\n")
+    found = snapshot(place, base=base, message="m").change
+    before = index_state(place)
+    rest = without(place, found, ["one.txt", "two.txt", "link", "link/inside"])
+    assert index_state(place) == before
+    assert [(file.path, file.status) for file in rest.files] == [("new", "A"), ("zwei.txt", "A")]
+    assert without(place, found, found.paths).head_tree == loops.repo.git.tree_of(base)
+    whole = apply_change(loops.target, found, three_way=True, dry=True)
+    assert whole.ok
+    assert snapshot(loops.target, base=base, message="m").change.files == ()
 
 
 def test_sha256_repositories_and_operators_without_a_name(tmp_path: Path) -> None:
