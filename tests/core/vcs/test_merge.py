@@ -355,6 +355,35 @@ def test_discard_of_landed_work_loses_nothing(loops: Loops) -> None:
     assert discardable(loops.repo.git, "m").lost == ()
 
 
+def test_discard_loses_nothing_that_landed_as_another_commit(loops: Loops) -> None:
+    repo = loops.repo
+    branch = loop_branch("m", "a")
+    loop = repo.worktree("loop", branch=branch)
+    for number in (1, 2):
+        # Two candidates, of which the second landed as one commit.
+        write(loop, "one.txt", f"iteration {number}\n")
+        reset_to(loop, snapshot(loop, base=repo.base, message=f"candidate {number}").commit, branch=branch)
+    write(repo.top, "before.txt", "somebody else's\n")
+    commit_all(repo.top, "before")
+    write(repo.top, "one.txt", "iteration 2\n")
+    commit_all(repo.top, "landed in other words")
+    assert discardable(repo.git, "m").lost == ()
+    write(loop, "two.txt", "more\n")
+    reset_to(loop, snapshot(loop, base=repo.base, message="candidate 3").commit, branch=branch)
+    assert any(line.endswith(" candidate 3") for line in discardable(repo.git, "m").lost)
+
+
+def test_discard_names_a_binary_change_even_if_it_may_have_landed(loops: Loops) -> None:
+    repo = loops.repo
+    branch = loop_branch("m", "a")
+    loop = repo.worktree("loop", branch=branch)
+    for place, data in ((loop, b"\0one"), (repo.top, b"\0two")):
+        (place / "picture.png").write_bytes(data)
+    reset_to(loop, snapshot(loop, base=repo.base, message="a picture").commit, branch=branch)
+    commit_all(repo.top, "another picture")
+    assert len(discardable(repo.git, "m").lost) == 1
+
+
 def test_discard_stops_at_what_is_new_since(loops: Loops) -> None:
     repo = loops.repo
     found = discardable(repo.git, "m")
