@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from meshtui.core.models.names import is_record_name
 from meshtui.core.run_dir import RunDir
-from meshtui.core.view import Attention, AttentionKind, LaneState, RunnerView
+from meshtui.core.view import HISTORY_ROWS, Attention, AttentionKind, LaneState, RunnerView, Section
 
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import MissionView
@@ -48,6 +49,8 @@ class Active:
     deadline_at: int | None = None
     more: int = 0
     """How many others run beside it."""
+    engine: str | None = None
+    """The engine that a phase names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,3 +200,27 @@ def _folders(root: Path) -> list[Path]:
     except OSError:
         return []
     return [root / name for name in names]
+
+
+def records_in(root: Path) -> list[tuple[Section, str]]:
+    """The file names of a lane's records by where they stand; of finished and withdrawn ones the newest only.
+
+    Nothing is opened: a name holds the envelope's safe id.
+    """
+    paths = RunDir(root).lane
+    folders: tuple[tuple[Section, Path], ...] = (
+        ("active", paths.active),
+        ("stalled", paths.stalled),
+        ("pending", paths.pending),
+        ("done", paths.claimed),
+        ("withdrawn", paths.withdrawn),
+    )
+    found: list[tuple[Section, str]] = []
+    for section, folder in folders:
+        try:
+            names = sorted(name for name in os.listdir(folder) if is_record_name(name))
+        except OSError:
+            continue
+        newest = names[-HISTORY_ROWS:] if section in ("done", "withdrawn") else names
+        found += [(section, name) for name in newest]
+    return found

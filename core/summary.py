@@ -123,6 +123,7 @@ class SummaryReader:
         held_by: Holder = holder(self._paths, self._clock)
         stall_counts = stall_counts_of(status)
         waiting = self._held_row(status)
+        self._pending.refresh()
         return LaneView(
             run_dir=self.run_dir.root,
             exists=True,
@@ -137,6 +138,7 @@ class SummaryReader:
             failed=tuple(row for row in self._bad.rows if row.section == "failed"),
             stalled=tuple(self._parked(row, stall_counts) for row in self._stalled.rows),
             quarantined=self._quarantined,
+            stop_waits=self._pending.stop_waits,
             held=held_of(status, [waiting.key] if waiting is not None else ()),
             spent=spent_of(status),
             journal=self._journal.survivors,
@@ -223,7 +225,8 @@ def _active(rows: tuple[Row, ...], missions: tuple[MissionView, ...]) -> Active 
                 if loop.status == "running"
             ]
     if rows:
-        return Active(rows[0].title, rows[0].started_at, rows[0].deadline_at, more=len(loops))
+        row = rows[0]
+        return Active(row.title, row.started_at, row.deadline_at, more=len(loops), engine=row.engine)
     if not loops:
         return None
     since, loop = max(loops, key=lambda item: item[0])
@@ -250,33 +253,38 @@ class PendingCount:
         self._poll = FolderPoll(paths.pending)
         self._batches = FolderPoll(paths.batches)
         self._count = 0
+        self.stop_waits = False
+        """Whether the newest of them is a stop."""
 
     def refresh(self) -> int:
         """The number now."""
         if self._poll.changed() or self._batches.changed():
-            self._count = self._look()
+            self._count, self.stop_waits = self._look()
         return self._count
 
-    def _look(self) -> int:
+    def _look(self) -> tuple[int, bool]:
         decided = list_records(self._paths.batches)
         if not decided:
             state = read_state(self._paths)
             folder = self._paths.pending
             if state is not None and not state.dirty and state.mtimes.get("pending") == _stamp(folder):
-                return state.counts.get("pending", 0)
-            return _records(folder)
+                return state.counts.get("pending", 0), state.stop_waits
+            return self._of(set(list_records(folder)))
         # A batch that was decided counts, wherever its records stand by now.
         names = set(list_records(self._paths.pending))
         for batch in decided:
             names.update(list_records(self._paths.batches / batch))
-        return len(names)
+        return self._of(names, *decided)
 
-
-def _records(folder: Path) -> int:
-    try:
-        return sum(name[0] != "." and not name.endswith(".tmp") for name in os.listdir(folder))
-    except OSError:
-        return 0
+    def _of(self, names: set[str], *batches: str) -> tuple[int, bool]:
+        """Their number, and whether the newest is a stop, which is read to know it."""
+        if not names:
+            return 0, False
+        newest = max(names)
+        places = [self._paths.pending, *(self._paths.batches / batch for batch in batches)]
+        found = next((read_object(place / newest) for place in places if (place / newest).is_file()), None)
+        envelope = (found or {}).get("envelope")
+        return len(names), isinstance(envelope, dict) and envelope.get("kind") == "stop"
 
 
 class BadRows:

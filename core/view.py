@@ -157,6 +157,8 @@ class Attention:
     """The row it is about, if it is about one."""
     envelope_id: str | None = None
     """The envelope it is about, if it is about one."""
+    engine: str | None = None
+    """The engine that the envelope names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,6 +231,8 @@ class LaneView:
     """``False`` while rows are still being read; a later view has them."""
     depth_history: tuple[tuple[int, int], ...] = ()
     """``(time, pending)`` after each change of the queue, oldest first, from the journal."""
+    stop_waits: bool = False
+    """Whether a stop is pending: nothing is queued behind it."""
     held: Held | None = None
     spent: Spent | None = None
     tokens: int | None = None

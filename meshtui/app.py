@@ -18,7 +18,7 @@ from textual.message import Message
 from textual.screen import Screen
 from textual.theme import Theme
 
-from meshtui.bridge import Bridge, Engine
+from meshtui.bridge import Bridge, Engine, Severity
 from meshtui.bridges import Bridges
 from meshtui.commands import LaneCommands
 from meshtui.core.clock import Clock, SystemClock
@@ -28,12 +28,13 @@ from meshtui.core.view import Attention, LaneView
 from meshtui.keymap import display, keymap
 from meshtui.keys_in_turn import KeysInTurn
 from meshtui.leaving import Leaves
-from meshtui.messages import FleetChanged, Told
+from meshtui.messages import Did, FleetChanged, Told
 from meshtui.notify import Announcer, title_of_fleet, title_of_lane
 from meshtui.screens.lane import LaneScreen
 from meshtui.settings import Settings, config_path
 from meshtui.text import clean
 from meshtui.theme import STYLES, THEMES, AsciiSigns, encoding_of_terminal, fallbacks, theme_for
+from meshtui.undo import Steps
 
 if TYPE_CHECKING:
     from meshtui.core.mesh.view import MissionView
@@ -104,6 +105,13 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
             poll_seconds=settings.refresh_seconds / 2,
         )
         self._announcer: Announcer | None = None
+        self.steps = Steps()
+        """What was done from this console, for ``u``."""
+
+    @property
+    def fleet_view(self) -> FleetView | None:
+        """All lanes as they were seen last; ``None`` where one is shown."""
+        return self._fleet_view
 
     def get_theme_variable_defaults(self) -> dict[str, str]:
         return fallbacks(self.current_theme)
@@ -220,13 +228,40 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
 
         def post(message: Message) -> None:
             if isinstance(message, Told) and self.is_fleet:
-                base.post_message(Told(f"{self._name_of(root)}: {message.text}", message.severity))
+                base.post_message(Told(f"{self.name_of(root)}: {message.text}", message.severity))
 
         return post if self.is_fleet else base.post_message
 
-    def _name_of(self, root: Path) -> str:
+    def name_of(self, root: Path) -> str:
+        """What to call a run directory."""
         lanes = self._fleet_view.lanes if self._fleet_view is not None else ()
         return next((lane.name for lane in lanes if lane.run_dir == root), root.name)
+
+    def tell(self, text: str, severity: Severity = "information") -> None:
+        """Have the first screen show a receipt or a problem; may be called from any thread."""
+        self.screen_stack[0].post_message(Told(text, severity))
+
+    def notify(
+        self,
+        message: str,
+        *,
+        title: str = "",
+        severity: Severity = "information",
+        timeout: float | None = None,
+        markup: bool = True,
+    ) -> None:
+        # A key that is pressed again says the same again: once is enough, from then on.
+        for shown in list(self._notifications):
+            if (shown.message, shown.title, shown.severity) == (message, title, severity):
+                self._unnotify(shown, refresh=False)
+        super().notify(message, title=title, severity=severity, timeout=timeout, markup=markup)
+
+    def on_did(self, message: Did) -> None:
+        self.steps.add(message.steps)
+        for screen in self.screen_stack:
+            draw_keys = getattr(screen, "draw_keys", None)
+            if draw_keys is not None:
+                draw_keys()
 
     def _nudge(self, root: Path) -> None:
         if self._follower is not None:

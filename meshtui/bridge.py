@@ -23,6 +23,7 @@ from meshtui.messages import (
     HistoryRead,
     MissionsRunning,
     ModeChanged,
+    Refused,
     RunnerChanged,
     SignsRead,
     Told,
@@ -396,32 +397,61 @@ class Bridge:
         told: Callable[[Any], tuple[str, Severity]],
         *,
         create: bool = False,
+        failed: Callable[[Exception], object] | None = None,
     ) -> None:
         """Do ``work`` in a thread and post its receipt, as ``told`` puts it, or its error.
 
-        ``create`` makes the run directory if there is none.
+        ``create`` makes the run directory if there is none; ``failed`` gets the error first, in the
+        thread, and is true if it tells it.
         """
 
-        self._work_on(lambda: work(self._engine.operations(create=create)), self._tells(told))
+        self._work_on(lambda: work(self._engine.operations(create=create)), self._tells(told), failed)
+
+    def gather(self, work: Callable[[Engine], Any], then: Callable[[Any], object]) -> None:
+        """Do ``work`` in a thread and hand ``then`` there what it gave, or its error; nothing is posted."""
+
+        def run() -> None:
+            try:
+                found = work(self._engine)
+            except Exception as error:  # noqa: BLE001 - told by who asked
+                found = error
+            then(found)
+
+        self._work_on(run, lambda _: None)
 
     def ask(self, work: Callable[[Operations], Any], answer: Callable[[Any], Message]) -> None:
         """Do ``work`` in a thread and post what ``answer`` makes of it, or its error."""
         self._work_on(lambda: work(self._engine.operations()), lambda found: self._post(answer(found)))
 
     def operate_missions(
-        self, work: Callable[[MissionOperations], Any], told: Callable[[Any], tuple[str, Severity]]
+        self,
+        work: Callable[[MissionOperations], Any],
+        told: Callable[[Any], tuple[str, Severity]],
+        *,
+        failed: Callable[[Exception], object] | None = None,
     ) -> None:
         """Do ``work`` on missions in a thread and post its receipt or its error."""
-        self._work_on(lambda: work(self._engine.missions()), self._tells(told))
+        self._work_on(lambda: work(self._engine.missions()), self._tells(told), failed)
 
     def ask_missions(
         self,
         work: Callable[[MissionOperations], Any],
         answer: Callable[[Any], Message],
-        failed: Callable[[], Message] | None = None,
+        failed: Callable[[Exception], Message] | None = None,
     ) -> None:
         """Do ``work`` on missions in a thread and post what ``answer`` makes of it."""
-        self._work_on(lambda: work(self._engine.missions()), lambda found: self._post(answer(found)), failed)
+        on_error = None
+        if failed is not None:
+            make = failed
+
+            def on_error(error: Exception) -> bool:
+                message = make(error)
+                self._post(message)
+                return isinstance(message, Refused)
+
+        self._work_on(
+            lambda: work(self._engine.missions()), lambda found: self._post(answer(found)), on_error
+        )
 
     def missions(self) -> MissionOperations:
         """The operations themselves, for what takes no time."""
@@ -438,15 +468,15 @@ class Bridge:
         self,
         work: Callable[[], Any],
         then: Callable[[Any], None],
-        failed: Callable[[], Message] | None = None,
+        failed: Callable[[Exception], object] | None = None,
     ) -> None:
         def run() -> None:
             try:
                 then(work())
             except Exception as error:  # noqa: BLE001 - shown; a thread's traceback would tear the screen
-                self._failed(error)
-                if failed is not None:
-                    self._post(failed())
+                # Who shows it in a form again says it there, beside what was written.
+                if failed is None or not failed(error):
+                    self._failed(error)
             finally:
                 with self._lock:
                     self._working.discard(threading.current_thread())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from textual.message import Message
 
@@ -57,6 +58,26 @@ class Bridges:
             )
             bridge.on_done = lambda: self._done(root)
         return bridge
+
+    def operate_each(
+        self, works: Mapping[Path, Callable[[Engine], Any]], finished: Callable[[Mapping[Path, Any]], object]
+    ) -> None:
+        """Do each of ``works`` at its run directory, all at the same time.
+
+        ``finished`` is called once, from a thread, with what each gave, or the error it ended with.
+        """
+        found: dict[Path, Any] = {}
+        lock = threading.Lock()
+
+        def take(root: Path, one: Any) -> None:
+            with lock:
+                found[root] = one
+                through = len(found) == len(works)
+            if through:
+                finished({root: found[root] for root in works})
+
+        for root, work in works.items():
+            self.of(root).gather(work, partial(take, root))
 
     def rest(self, root: Path) -> None:
         """Look at ``root`` no more; what runs there goes on, and its end is told."""

@@ -39,6 +39,11 @@ def on_lane(verb: str, root: Path, *options: str) -> str:
     return f"meshtui {shlex.join([*verb.split(), '--run-dir', str(root), *options])}"
 
 
+def of_words(*words: str) -> str:
+    """``meshtui WORDS…``, quoted for a shell."""
+    return f"meshtui {shlex.join(words)}"
+
+
 def of_envelope(verb: str, envelope: Mapping[str, Any], root: Path, *words: str) -> str:
     """A command that reads an envelope as JSON from standard input."""
     text = shlex.quote(json.dumps(envelope, ensure_ascii=False))

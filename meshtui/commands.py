@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Literal
 
 from textual.binding import Binding
 from textual.command import DiscoveryHit, Hit, Hits, Provider
+from textual.content import Content
 
 from meshtui.core.view import Attention, LaneView, Row
 
 if TYPE_CHECKING:
+    from meshtui.core.fleet import LaneSummary
     from meshtui.core.mesh.view import LoopRow, MissionView
 
 Scope = Literal["lane", "fleet", "inbox", "table", "detail", "text", "app", "replay"]
@@ -59,6 +61,8 @@ class Situation:
     """Whether that list is narrowed by a filter."""
     undoable: bool = False
     """Whether this console did something that was not undone yet."""
+    chosen: tuple[LaneSummary, ...] = ()
+    """In the fleet the lanes that are meant: the marked ones, else the selected one; none while the inbox is looked at."""
 
 
 def _always(_: Situation) -> str | None:
@@ -74,7 +78,22 @@ def _when_run_dir(now: Situation) -> str | None:
     return f"{view.run_dir.name} is no run directory: open one with --run-dir for that"
 
 
+def _when_chosen(now: Situation) -> str | None:
+    """Of what is done with a whole lane: in the fleet there has to be one that is meant."""
+    if now.place != "fleet":
+        return None
+    if not now.lanes:
+        return "There is no lane yet"
+    if not now.chosen:
+        return "This is done with a lane: go to the lanes first (tab)"
+    if any(lane.exists and lane.problem is None for lane in now.chosen):
+        return None
+    return f"{now.chosen[0].name} has no lane to do that with"
+
+
 def _when_lane(now: Situation) -> str | None:
+    if now.place == "fleet":
+        return _when_chosen(now)
     return (
         None
         if now.view is not None and now.view.exists
@@ -83,6 +102,9 @@ def _when_lane(now: Situation) -> str | None:
 
 
 def _when_pending(now: Situation) -> str | None:
+    if now.place == "fleet":
+        waits = any(lane.pending for lane in now.chosen)
+        return _when_chosen(now) or (None if waits else "Nothing is pending there")
     return None if now.view is not None and now.view.counts.pending else "Nothing is pending"
 
 
@@ -257,7 +279,8 @@ class Command:
     def at(self, place: Place) -> bool:
         """Whether the screen ``place`` has it."""
         if self.scope == "table":
-            return True
+            # Of a lane or an item it is what the other screens call it.
+            return self.action != "open" or place == "lane"
         return place in self.also or place == (self.scope if self.scope in ("fleet", "inbox") else "lane")
 
     def meant(self, side: Side, *, filtering: bool) -> bool:
@@ -296,10 +319,11 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "runner", "s", "start/stop", "Start a runner in this console, or stop the lane's runner",
         title="Start or stop the runner", bar=2, writes=True, side="queue",
+        refusal=_when_chosen, also=("fleet",),
     ),
     Command(
         "pause", "P", "pause", "Let the active phase end and claim nothing more, or continue",
-        title="Pause or continue the lane", bar=7, writes=True, refusal=_when_lane,
+        title="Pause or continue the lane", bar=7, writes=True, refusal=_when_lane, also=("fleet",),
     ),
     Command(
         "kill", "x", "kill", "End the active phase now; it counts as failed",
@@ -312,6 +336,7 @@ COMMANDS: tuple[Command, ...] = (
     Command(
         "interrupt", "i", "interrupt", "Withdraw everything that is pending; R brings it back",
         title="Interrupt: withdraw all pending", bar=6, writes=True, destructive=True, refusal=_when_pending,
+        also=("fleet",),
     ),
     Command(
         "restore", "R", "restore", "Put withdrawn envelopes back at the end of the queue",
@@ -335,11 +360,11 @@ COMMANDS: tuple[Command, ...] = (
     ),
     Command(
         "undo", "u", "undo", "Undo what this console did last: withdrawn, enqueued, edited, dropped, put at the head",
-        group="Selected", title="Undo what was done last", bar=14, writes=True, refusal=_when_undoable,
+        group="Selected", title="Undo what was done last", bar=14, writes=True, refusal=_when_undoable, also=EVERYWHERE,
     ),
     Command(
         "copy", "y", "copy", "Copy the id, or the command line of what can be done with it, from a menu",
-        group="Selected", title="Copy an id or a command line", bar=17,
+        group="Selected", title="Copy an id or a command line", bar=17, also=EVERYWHERE,
     ),
     Command(
         "mark", "space", "mark", "Mark the selected one: what is done next is done with all that are marked",
@@ -545,6 +570,8 @@ def bindings(scope: Scope) -> list[Binding]:
 
 SURE, PLACE = 2000, 1000
 """How much better than a likeness an action is that has the words, and a place that has."""
+REFUSED = 0.001
+"""What cannot be done now comes after all that can."""
 
 
 class LaneCommands(Provider):
@@ -564,6 +591,21 @@ class LaneCommands(Provider):
                     method = getattr(owner, f"action_{command.action}", None)
                     yield command, method or partial(owner.run_action, command.action)
 
+    def _refused(self, typed: str) -> Iterator[tuple[str, str]]:
+        """The titles with what was typed that cannot be done now, and why."""
+        situation = getattr(self.screen, "situation", None)
+        if not isinstance(situation, Situation):
+            return
+        for command in COMMANDS:
+            if (
+                command.title is not None
+                and command.at(situation.place)
+                and typed in command.title.casefold()
+            ):
+                why = command.why_not(situation)
+                if why is not None:
+                    yield command.title, why
+
     async def discover(self) -> Hits:
         for command, run in self._offers():
             yield DiscoveryHit(command.title or "", run, help=command.tooltip)
@@ -577,3 +619,7 @@ class LaneCommands(Provider):
                 # What contains what was typed comes before places, and those before a likeness.
                 score += SURE if typed in title.casefold() else 0
                 yield Hit(score, matcher.highlight(title), run, help=command.tooltip)
+        for title, why in self._refused(typed):
+            # Named last, so that nobody looks for it in vain; choosing it says why again.
+            tell = partial(self.app.notify, why, severity="warning", markup=False)
+            yield Hit(REFUSED, Content.styled(title, "$quiet"), tell, text=title, help=f"Not now: {why}")

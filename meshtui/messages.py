@@ -9,7 +9,8 @@ from textual.message import Message
 from meshtui.core.view import CallView, Detail, LaneView
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from meshtui.core.fleet import FleetView
     from meshtui.core.history import History
@@ -65,22 +66,44 @@ class Told(Message):
 
 
 class Did(Message):
-    """This console did something that ``u`` takes back, or says why it cannot."""
+    """This console did something that ``u`` takes back, or says why it cannot; by run directory."""
 
-    def __init__(self, step: Step) -> None:
+    def __init__(self, steps: Mapping[Path, Step]) -> None:
         super().__init__()
-        self.step = step
+        self.steps = dict(steps)
 
 
 class EnvelopeRead(Message):
     """An envelope that is to be edited was read."""
 
-    def __init__(self, envelope_id: str, folder: str, envelope: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        envelope_id: str,
+        folder: str,
+        envelope: dict[str, Any],
+        *,
+        written: dict[str, Any] | None = None,
+        why: str = "",
+    ) -> None:
         super().__init__()
         self.envelope_id = envelope_id
         self.folder = folder
-        """Where its record stands: ``pending``, ``claimed`` …"""
+        """Where its record stands: ``pending``, ``claimed`` …; empty if it is not there any more."""
         self.envelope = envelope
+        self.written = written
+        """What an operator had made of it before that was refused."""
+        self.why = why
+        """Why it was."""
+
+
+class Refused(Message):
+    """What was written in a form could not be done: the form opens again with it."""
+
+    def __init__(self, error: Exception, again: Callable[[str], None]) -> None:
+        super().__init__()
+        self.error = error
+        self.again = again
+        """Opens the form, with the reason."""
 
 
 class RunnerChanged(Message):

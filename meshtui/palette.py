@@ -131,15 +131,17 @@ def score(named: Named, words: list[str]) -> float:
 
 
 class Places(Provider):
-    """Envelopes, loops and their files; the screen is a lane's."""
+    """Envelopes, loops and their files of the lane that is looked at."""
 
     _index: Index | None = None
 
     @property
     def _lane(self) -> LaneScreen | None:
+        """The lane that is looked at, or that an inbox was opened over."""
         from meshtui.screens.lane import LaneScreen
 
-        return self.screen if isinstance(self.screen, LaneScreen) else None
+        lanes = [screen for screen in self.app.screen_stack if isinstance(screen, LaneScreen)]
+        return lanes[-1] if lanes else None
 
     async def discover(self) -> Hits:
         lane = self._lane
@@ -228,6 +230,10 @@ class Places(Provider):
 
 def go(lane: LaneScreen, key: str, part: str | None) -> None:
     """Select the record or loop ``key``, and open a part of its details."""
+    from meshtui.screens.inbox import InboxScreen
+
+    if isinstance(lane.app.screen, InboxScreen):
+        lane.app.pop_screen()
     if not lane.show_key(key):
         lane.tell("It is not listed any more", "warning")
         return

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from meshtui.core.errors import MeshtuiError, WorkFailed
@@ -37,21 +38,35 @@ class Step:
 
 
 class Steps:
-    """What can be undone, newest last."""
+    """What can be undone in every run directory of this console, newest last; what was done at once is one."""
 
     def __init__(self) -> None:
-        self._steps: list[Step] = []
+        self._done: list[dict[Path, Step]] = []
 
     def __len__(self) -> int:
-        return len(self._steps)
+        return len(self._done)
 
-    def add(self, step: Step) -> None:
-        """Remember what was just done."""
-        self._steps = [*self._steps[1 - MOST :], step]
+    def add(self, steps: Mapping[Path, Step]) -> None:
+        """Remember what was just done, by run directory."""
+        if steps:
+            self._done = [*self._done[1 - MOST :], dict(steps)]
 
-    def pop(self) -> Step | None:
-        """The newest, forgotten from now on."""
-        return self._steps.pop() if self._steps else None
+    def any_of(self, where: Path | None = None) -> bool:
+        """Whether something was done, in the run directory ``where`` or in any."""
+        return any(where is None or where in steps for steps in self._done)
+
+    def pop(self, where: Path | None = None) -> dict[Path, Step]:
+        """The newest, forgotten from now on: of ``where`` only what was done there, else of all."""
+        for at in range(len(self._done) - 1, -1, -1):
+            steps = self._done[at]
+            if where is None:
+                return self._done.pop(at)
+            if where in steps:
+                found = {where: steps.pop(where)}
+                if not steps:
+                    del self._done[at]
+                return found
+        return {}
 
 
 def of_enqueue(receipt: Any) -> Step:
@@ -93,6 +108,13 @@ def _all_withdrawn(ops: Operations, ids: Sequence[str]) -> None:
         raise WorkFailed("; ".join(one.error for one in receipt.refused[:3]))
 
 
+def of_pause(receipt: Any) -> Step:
+    """Claiming was made to stand still, or to go on."""
+    if receipt.paused:
+        return Step("the pause", lambda ops: ops.resume(), "the lane continues")
+    return Step("the continuing", lambda ops: ops.pause(), "the lane is paused")
+
+
 def of_head(receipt: Any) -> Step:
     """Records were put at the head: they go back where they were."""
     return Step(
@@ -132,3 +154,13 @@ def of_answers(ids: Sequence[str], action: str) -> Step | None:
 def final(what: str, why: str) -> Step:
     """Something that nothing takes back."""
     return Step(what, None, why)
+
+
+def of_file_drop(files: Sequence[str]) -> Step:
+    """Quarantined files were taken out for good."""
+    return final(f"the drop of {names(files)} from quarantine", "the file is under quarantine/.dropped")
+
+
+def of_loops_killed(ids: Sequence[str]) -> Step:
+    """Loops were ended, or kept from starting."""
+    return final(f"the kill of {names(ids)}", "what was ended is over; r goes on with the mission")

@@ -20,16 +20,18 @@ def attention_of(view: LaneView, paths: LanePaths) -> tuple[Attention, ...]:
     """The items for ``view``: what stands still first, then what ended badly, newest first."""
     root = view.run_dir
     items = [_dead(view)] if view.state == "dead" else []
-    items += [_parked(row, paths, root) for row in view.stalled]
+    foreign = view.runner.alive and view.runner.foreign
+    items += [_parked(row, paths, root, foreign=foreign) for row in view.stalled]
     if view.held is not None:
         items.append(_held(view, view.held))
     if view.spent is not None:
         items.append(_spent(view, view.spent))
     items += _survivors(view)
-    items += [_quarantined(row, root) for row in view.quarantined]
+    closed = foreign or view.stop_waits
+    items += [_quarantined(row, root, foreign=foreign, closed=closed) for row in view.quarantined]
     bad = [row for row in view.done if row.handoff_status in ("failed", "blocked")]
     ended = sorted([*view.failed, *bad], key=lambda row: row.finished_at or 0, reverse=True)
-    items += [_ended_badly(row, root) for row in ended[:MOST_FAILED] if row.loaded]
+    items += [_ended_badly(row, root, closed=closed) for row in ended[:MOST_FAILED] if row.loaded]
     return tuple(items)
 
 
@@ -45,7 +47,8 @@ def _dead(view: LaneView) -> Attention:
     )
 
 
-def _parked(row: Row, paths: LanePaths, root: Path) -> Attention:
+def _parked(row: Row, paths: LanePaths, root: Path, *, foreign: bool) -> Attention:
+    """``foreign``: the runner is another tool's, which answers there."""
     question = read_object(paths.question(row.envelope_id)) or {}
     result = read_object(paths.result(row.envelope_id)) or {}
     cause = question.get("cause") or result.get("error") or "parked"
@@ -63,22 +66,28 @@ def _parked(row: Row, paths: LanePaths, root: Path) -> Attention:
             if silent is not None and raised is not None and raised - silent >= 1000:
                 text += f", silent for {span((raised - silent) / 1000)}"
     longer = max(1, round((row.budget_seconds or 1800) * 2))
+    log = Exit("log", way_out("logs", row.envelope_id, root), "log")
+    exits: tuple[Exit, ...] = (
+        Exit("retry", way_out("answer", row.envelope_id, root, "--retry"), "retry"),
+        Exit(
+            f"retry with {span(longer)}",
+            way_out("answer", row.envelope_id, root, "--deadline-seconds", str(longer)),
+            "retry",
+        ),
+        Exit("drop", way_out("answer", row.envelope_id, root, "--drop"), "drop"),
+    )
+    if foreign:
+        exits = (log,) if row.call_id is not None else ()
+        text += "; the runner of another tool works this lane: stop it first, or answer there"
     return Attention(
         kind="parked",
         subject=row.title,
         text=text,
         since=raised,
-        exits=(
-            Exit("retry", way_out("answer", row.envelope_id, root, "--retry"), "retry"),
-            Exit(
-                f"retry with {span(longer)}",
-                way_out("answer", row.envelope_id, root, "--deadline-seconds", str(longer)),
-                "retry",
-            ),
-            Exit("drop", way_out("answer", row.envelope_id, root, "--drop"), "drop"),
-        ),
+        exits=exits,
         key=row.key,
         envelope_id=row.envelope_id,
+        engine=row.engine,
     )
 
 
@@ -94,6 +103,7 @@ def _held(view: LaneView, held: Held) -> Attention:
         exits=(Exit("withdraw", way_out("withdraw", held.envelope_id, view.run_dir), "withdraw"),),
         key=row.key if row is not None else None,
         envelope_id=held.envelope_id,
+        engine=held.engine,
     )
 
 
@@ -136,24 +146,25 @@ def _runs(name: str) -> bool:
     return pid is not None and identity.started_at(int(pid[1])) is not None
 
 
-def _quarantined(row: Row, root: Path) -> Attention:
+def _quarantined(row: Row, root: Path, *, foreign: bool, closed: bool) -> Attention:
+    """``closed``: nothing can be queued, for a stop waits or the runner is another tool's (``foreign``)."""
+    repair = Exit("repair", way_out("quarantine repair", row.key, root), "repair")
+    drop = Exit("drop", way_out("quarantine drop", row.key, root), "drop-file")
     return Attention(
         kind="quarantined",
         subject=row.key,
         text=row.error or "cannot be read as a record",
         since=row.finished_at,
-        exits=(
-            Exit("repair", way_out("quarantine repair", row.key, root), "repair"),
-            Exit("drop", way_out("quarantine drop", row.key, root), "drop-file"),
-        ),
+        exits=() if foreign else (drop,) if closed else (repair, drop),
         key=row.key,
     )
 
 
-def _ended_badly(row: Row, root: Path) -> Attention:
+def _ended_badly(row: Row, root: Path, *, closed: bool) -> Attention:
+    """``closed``: nothing can be queued again now."""
     blocked = row.handoff_status == "blocked"
     text = row.error or (f"handoff says {row.handoff_status}" if row.handoff_status else "failed")
-    exits = [Exit("requeue", way_out("requeue", row.envelope_id, root), "requeue")]
+    exits = [] if closed else [Exit("requeue", way_out("requeue", row.envelope_id, root), "requeue")]
     if row.call_id is not None:
         exits.append(Exit("log", way_out("logs", row.envelope_id, root), "log"))
     return Attention(
@@ -164,6 +175,7 @@ def _ended_badly(row: Row, root: Path) -> Attention:
         exits=tuple(exits),
         key=row.key,
         envelope_id=row.envelope_id,
+        engine=row.engine,
     )
 
 

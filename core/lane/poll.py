@@ -23,10 +23,6 @@ class FolderPoll:
         except FileNotFoundError:
             return 0
 
-    def peek(self) -> bool:
-        """Whether the folder differs from what :meth:`changed` saw last."""
-        return self._now() != self._seen
-
     def changed(self) -> bool:
         """Whether the folder may have changed since the last call; always true for the first."""
         now = self._now()

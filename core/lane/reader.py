@@ -299,6 +299,7 @@ class LaneReader:
             counts=self._counts(len(self._pending.names) + len(decided)),
             complete=complete,
             depth_history=self._depths(),
+            stop_waits=any(row.kind == "stop" for row in self._pending.rows[-1:]),
             held=held_of(status, self._pending.names),
             spent=spent_of(status),
             tokens=used.tokens if used is not None else None,

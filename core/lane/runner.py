@@ -97,6 +97,8 @@ class Runner:
         self._wake = Waker()
         self._control_poll = FolderPoll(self._paths.control)
         self._pending_poll = FolderPoll(self._paths.pending)
+        self._depth_poll = FolderPoll(self._paths.pending)
+        """Of the depth in ``loop.json`` while a phase runs."""
         self._names: list[str] = []
         self._stopping = False
         self._handing_over = False
@@ -620,7 +622,7 @@ class Runner:
                 else:
                     self._serving.serve(request, attempt)
         now = self._clock.monotonic()
-        if attempt is not None and now - self._status_at > STATUS_SECONDS and self._pending_poll.peek():
+        if attempt is not None and now - self._status_at > STATUS_SECONDS and self._depth_poll.changed():
             self._files.write_status()
             self._status_at = now
 

@@ -52,7 +52,8 @@ def answer(
     if approve or reject or reason is not None:
         if approve == reject or retry or drop or engine is not None or deadline_seconds is not None:
             raise click.UsageError("give either --approve or --reject, with --reason")
-        if not (reason or "").strip():
+        if (reason or "").strip() in ("", "…", "..."):
+            # Command lines that are told leave the reason open: pasted as they are they decide nothing.
             raise click.UsageError("say why: --reason TEXT")
         return _verdict(existing(run_dir), subject, approve, str(reason), as_json)
     again = retry or engine is not None or deadline_seconds is not None

@@ -9,33 +9,26 @@ from typing import TYPE_CHECKING, Any
 from meshtui import command_lines, receipts, undo
 from meshtui.bridge import Bridge, Operations
 from meshtui.commands import Situation
+from meshtui.core.errors import MeshtuiError
 from meshtui.core.view import LaneView, Row
-from meshtui.messages import Did, EnvelopeRead
-from meshtui.receipts import WITH, Said, count, names
+from meshtui.messages import EnvelopeRead
+from meshtui.receipts import Said, count, names
+from meshtui.screens.doing import Doing, Undo, Work
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.table import QueueTable
 
 if TYPE_CHECKING:
-    from textual.screen import Screen
-
     from meshtui.command_lines import Line
 
-    _Base = Screen[None]
-else:
-    _Base = object
-
-Work = Callable[[Operations], Any]
-Undo = Callable[[Any], "undo.Step | None"]
-SHORT = 76
-"""A command line up to this length stands in the receipt, too."""
+EDITABLE = ("pending", "claimed", "withdrawn")
+"""The folders in which an envelope can be changed."""
 
 
-class Acting(_Base):
+class Acting(Doing):
     """Mixed into the lane's screen; as it is no widget, its handlers go by their names."""
 
     view: LaneView | None
     bridge: Bridge | None
-    steps: undo.Steps
 
     if TYPE_CHECKING:
 
@@ -68,19 +61,10 @@ class Acting(_Base):
         create: bool = False,
         undo: Undo | None = None,
         command: str | None = None,
+        again: Callable[[str], None] | None = None,
     ) -> None:
         """Have the bridge do ``work``; ``undo`` makes of its receipt what ``u`` takes back."""
-        if self.bridge is None:
-            return
-
-        def tell(receipt: Any) -> Said:
-            step = undo(receipt) if undo is not None else None
-            if step is not None:
-                self.post_message(Did(step))
-            text, severity = told(receipt)
-            return (f"{text}{WITH}{command}" if command and len(command) <= SHORT else text), severity
-
-        self.bridge.operate(work, tell, create=create)
+        self.operate_at(self.bridge, work, told, create=create, undo=undo, command=command, again=again)
 
     def _confirm(
         self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
@@ -92,10 +76,6 @@ class Acting(_Base):
                 then()
 
         self.app.push_screen(Confirm(question, loss, yes, command=command), answered)
-
-    def on_did(self, message: Did) -> None:
-        self.steps.add(message.step)
-        self.draw_keys()
 
     # The selected or the marked
 
@@ -246,6 +226,9 @@ class Acting(_Base):
             lambda: self._operate(
                 lambda lane: _each(files, lane.quarantine_repair),
                 lambda receipt: receipts.several(receipt, "Repaired"),
+                undo=lambda receipt: undo.final(
+                    f"the repair of {names(receipt.done)}", "w withdraws what it put back"
+                ),
             ),
             command=command,
         )
@@ -265,9 +248,7 @@ class Acting(_Base):
                 receipts.repaired
                 if len(files) == 1
                 else lambda receipt: receipts.several(receipt, "Dropped"),
-                undo=lambda _: undo.final(
-                    f"the drop of {names(files)} from quarantine", "the file is under quarantine/.dropped"
-                ),
+                undo=lambda _: undo.of_file_drop(files),
             ),
             command=command_lines.on_each("quarantine drop", files, self.root),
         )
@@ -314,9 +295,12 @@ class Acting(_Base):
         bridge.ask(lambda lane: lane.envelope(name), lambda found: EnvelopeRead(name, *found))
 
     def on_envelope_read(self, message: EnvelopeRead) -> None:
+        name, base = message.envelope_id, message.envelope
+        if message.written is not None and message.folder not in EDITABLE:
+            self._enqueue_instead(message)
+            return
         from meshtui.screens.enqueue import EnqueueForm
 
-        name, base = message.envelope_id, message.envelope
         waits = message.folder == "pending"
 
         def entered(envelope: dict[str, Any] | None) -> None:
@@ -325,25 +309,62 @@ class Acting(_Base):
             elif envelope is not None:
                 changed = envelope
                 self._operate(
-                    lambda lane: lane.edit(name, changed, base=base), receipts.edited, undo=undo.of_edit
+                    lambda lane: lane.edit(name, changed, base=base),
+                    receipts.edited,
+                    undo=undo.of_edit,
+                    again=lambda why: self._read_again(name, changed, why),
                 )
 
         place = "it keeps its place" if waits else "it is queued again, at the end"
-        self.app.push_screen(EnqueueForm(base, editing=name, place=place, root=self.root), entered)
+        form = EnqueueForm(
+            base, editing=name, place=place, root=self.root, written=message.written, note=message.why
+        )
+        self.app.push_screen(form, entered)
+
+    def _read_again(self, name: str, written: dict[str, Any], why: str) -> None:
+        """An edit was refused: look where the envelope stands by now, and go on with what was written."""
+        if self.bridge is None:
+            return
+
+        def where(lane: Operations) -> tuple[str, dict[str, Any]]:
+            try:
+                return lane.envelope(name)
+            except MeshtuiError:
+                return "", {}
+
+        self.bridge.ask(where, lambda found: EnvelopeRead(name, *found, written=written, why=why))
+
+    def _enqueue_instead(self, message: EnvelopeRead) -> None:
+        """The runner was faster: what was written is offered as another envelope, with an id of its own."""
+        written = {key: value for key, value in (message.written or {}).items() if key != "id"}
+        self.enqueue_from(
+            written, f"What you wrote is kept: add it as a new envelope, or leave it. {message.why}"
+        )
+
+    def enqueue_from(self, written: dict[str, Any] | None = None, note: str = "") -> None:
+        """Open the form for a new envelope, with what was ``written`` before."""
+        from meshtui.screens.enqueue import EnqueueForm
+
+        def entered(envelope: dict[str, Any] | None) -> None:
+            if envelope is not None:
+                value = envelope
+                self._operate(
+                    lambda lane: lane.enqueue(value),
+                    receipts.enqueued,
+                    create=True,
+                    undo=undo.of_enqueue,
+                    again=lambda why: self.enqueue_from(value, why),
+                )
+
+        self.app.push_screen(EnqueueForm(root=self.root, written=written, note=note), entered)
 
     # Taken back
 
     def action_undo(self) -> None:
         if self._refused("undo"):
             return
-        step = self.steps.pop()
-        if step is None:
-            return
+        self.undo_at(self.bridge.run_dir.root if self.bridge is not None else None)
         self.draw_keys()
-        if step.undo is None:
-            self.tell(f"{step.what[0].upper()}{step.what[1:]} cannot be undone: {step.told}", "warning")
-            return
-        self._operate(step.take_back, lambda _: (f"Undone: {step.what}; {step.told}", "information"))
 
     # Copied
 
@@ -352,15 +373,9 @@ class Acting(_Base):
         if not lines:
             self.tell("Nothing is selected", "warning")
             return
-        from meshtui.screens.copying import CopyMenu
+        from meshtui.screens.copying import ask_what_to_copy
 
-        def chosen(line: Line | None) -> None:
-            if line is not None:
-                self.app.copy_to_clipboard(line[1])
-                what = line[1] if line[0] == "id" else f"the command: {line[0]}"
-                self.tell(f"Copied {what}")
-
-        self.app.push_screen(CopyMenu(title, lines), chosen)
+        ask_what_to_copy(self.app, title, lines, self.tell)
 
     def _copyable(self) -> tuple[str, list[Line]]:
         """What the menu offers, for the item, the loop, the marks or the record that is looked at."""

@@ -10,8 +10,8 @@ from meshtui.bridge import Bridge
 from meshtui.commands import BY_ACTION, Situation
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
-from meshtui.receipts import Said, count
-from meshtui.screens.acting import Acting, Undo, Work
+from meshtui.receipts import WITH, count
+from meshtui.screens.acting import Acting
 from meshtui.screens.exits import ExitTaking
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
@@ -92,16 +92,7 @@ class LaneActions(Acting, ExitTaking):
     def action_enqueue(self) -> None:
         if self._refused("enqueue"):
             return
-        from meshtui.screens.enqueue import EnqueueForm
-
-        def entered(envelope: dict[str, Any] | None) -> None:
-            if envelope is not None:
-                value = envelope
-                self._operate(
-                    lambda lane: lane.enqueue(value), receipts.enqueued, create=True, undo=undo.of_enqueue
-                )
-
-        self.app.push_screen(EnqueueForm(root=self.root), entered)
+        self.enqueue_from()
 
     def action_interrupt(self) -> None:
         if self._refused("interrupt") or self.view is None:
@@ -125,10 +116,10 @@ class LaneActions(Acting, ExitTaking):
             return
         if self.view.state == "paused":
             command = command_lines.on_lane("continue", self.root)
-            self._operate(lambda lane: lane.resume(), receipts.paused, command=command)
+            self._operate(lambda lane: lane.resume(), receipts.paused, undo=undo.of_pause, command=command)
         else:
             command = command_lines.on_lane("pause", self.root)
-            self._operate(lambda lane: lane.pause(), receipts.paused, command=command)
+            self._operate(lambda lane: lane.pause(), receipts.paused, undo=undo.of_pause, command=command)
 
     def action_kill(self) -> None:
         if self._refused("kill") or self.view is None:
@@ -161,31 +152,41 @@ class LaneActions(Acting, ExitTaking):
                 self._operate(
                     lambda lane: lane.extend(row.envelope_id, seconds),
                     receipts.extended,
+                    undo=lambda _: undo.final(
+                        f"more time for {row.envelope_id}", "a deadline is only moved later"
+                    ),
                     command=way_out("extend", row.envelope_id, self.root, "--seconds", f"{seconds:g}"),
                 )
 
-        self.app.push_screen(ExtendForm(row), entered)
+        self.app.push_screen(ExtendForm(row, self.root), entered)
 
     def action_message(self) -> None:
         row = self.row
         if self._refused("message") or row is None:
             return
+        self._ask_for_message(row)
+
+    def _ask_for_message(self, row: Row, written: str = "", note: str = "") -> None:
         from meshtui.screens.steer import MessageForm
 
         def entered(text: str | None) -> None:
             if text is not None:
                 self._operate(
-                    lambda lane: lane.message(row.envelope_id, text), receipts.sent, undo=undo.of_enqueue
+                    lambda lane: lane.message(row.envelope_id, text),
+                    receipts.sent,
+                    undo=undo.of_enqueue,
+                    again=lambda why: self._ask_for_message(row, text, why),
                 )
 
-        self.app.push_screen(MessageForm(row), entered)
+        self.app.push_screen(MessageForm(row, self.root, written=written, note=note), entered)
 
     def action_runner(self) -> None:
         if self._refused("runner") or self.bridge is None:
             return
         bridge = self.bridge
         if not self.runner_here and not (self.view is not None and self.view.runner.alive):
-            self.tell("Starting a runner in this console")
+            command = command_lines.on_lane("lane", self.root)
+            self.tell(f"Starting a runner in this console{WITH}{command}")
             bridge.start_runner()
             return
         loss = "Nothing is running; what is pending waits for the next runner."
@@ -248,7 +249,7 @@ class LaneActions(Acting, ExitTaking):
         item = next((one for one in (self.view.attention if self.view else ()) if one.key == row.key), None)
         detail = self.query_one(DetailPane).detail
         question = detail.question if detail is not None and detail.key == row.key else None
-        self.app.push_screen(AnswerForm(row, item, question), answered)
+        self.app.push_screen(AnswerForm(row, item, question, root=self.root), answered)
 
     def action_exit(self, number: int) -> None:
         panel = self.query_one(NeedsYou)
@@ -272,17 +273,6 @@ class LaneActions(Acting, ExitTaking):
         self, question: str, loss: str, yes: str, then: Callable[[], None], *, command: str | None = None
     ) -> None:
         self._confirm(question, loss, yes, then, command=command)
-
-    def operate_exit(
-        self,
-        bridge: Bridge,
-        work: Work,
-        told: Callable[[Any], Said],
-        *,
-        undo: Undo | None = None,
-        command: str | None = None,
-    ) -> None:
-        self._operate(work, told, undo=undo, command=command)
 
     def take_file(self, bridge: Bridge, item: Attention, way: Exit) -> None:
         files = [item.key or item.subject]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from textual import on
@@ -14,8 +15,10 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from meshtui.core.lane.attention import span
+from meshtui.core.lane.ways import way_out
 from meshtui.core.view import Attention, Row
 from meshtui.screens.confirm import choice
+from meshtui.screens.copying import copy_command
 from meshtui.text import clean, moment
 from meshtui.theme import MODALS
 from meshtui.widgets.describe import spoken
@@ -53,18 +56,28 @@ class AnswerForm(ModalScreen[Answer]):
         Binding("right", "app.focus_next", "Next", show=False, id="answer.next"),
         Binding("r", "retry", "Run again", show=False, id="answer.retry"),
         Binding("d", "drop", "Drop", show=False, id="answer.drop"),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="answer.copy", priority=True),
     ]
 
-    def __init__(self, row: Row, item: Attention | None, question: dict[str, Any] | None) -> None:
+    def __init__(
+        self,
+        row: Row,
+        item: Attention | None,
+        question: dict[str, Any] | None,
+        *,
+        root: Path | None = None,
+    ) -> None:
         super().__init__(classes="-ask")
         self.row = row
+        self.root = root
+        """The run directory, for the command line that does the same."""
         self.item = item
         self.question = question or {}
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"Answer {clean(self.row.title)}")
-            dialog.border_subtitle = Content("esc leaves it parked")
+            dialog.border_subtitle = Content("f3 copies command · esc leaves it parked")
             yield Static(self._facts(), classes="text")
             with Horizontal(classes="field"):
                 yield Static("engine", classes="label")
@@ -142,13 +155,29 @@ class AnswerForm(ModalScreen[Answer]):
     def action_drop(self) -> None:
         self.dismiss(Answer("drop"))
 
+    def _retry(self) -> Answer:
+        engine, seconds = (
+            self.query_one("#engine", Input).value.strip(),
+            self.query_one("#seconds", Input).value.strip(),
+        )
+        return Answer("retry", engine or None, float(seconds) if seconds else None)
+
     def action_retry(self) -> None:
         if not self._error():
-            engine, seconds = (
-                self.query_one("#engine", Input).value.strip(),
-                self.query_one("#seconds", Input).value.strip(),
-            )
-            self.dismiss(Answer("retry", engine or None, float(seconds) if seconds else None))
+            self.dismiss(self._retry())
+
+    def action_copy_command(self) -> None:
+        """Copy what running again would be."""
+        if self._error() or self.root is None:
+            copy_command(self, None)
+            return
+        answer = self._retry()
+        options = ["--retry"]
+        if answer.engine is not None:
+            options += ["--engine", answer.engine]
+        if answer.deadline_seconds is not None:
+            options += ["--deadline-seconds", f"{answer.deadline_seconds:g}"]
+        copy_command(self, way_out("answer", self.row.envelope_id, self.root, *options))
 
     def action_leave(self) -> None:
         self.dismiss(None)

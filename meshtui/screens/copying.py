@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
 from textual.containers import VerticalScroll
 from textual.content import Content
-from textual.screen import ModalScreen
+from textual.screen import ModalScreen, Screen
 
 from meshtui.command_lines import Line
 from meshtui.text import clean, cut_end, fit
@@ -75,3 +75,24 @@ class CopyMenu(ModalScreen[Line]):
 
     def action_leave(self) -> None:
         self.dismiss(None)
+
+
+def ask_what_to_copy(app: App[Any], title: str, lines: Sequence[Line], tell: Callable[[str], object]) -> None:
+    """Offer ``lines``, copy what is chosen, and say so."""
+
+    def chosen(line: Line | None) -> None:
+        if line is not None:
+            app.copy_to_clipboard(line[1])
+            what = line[1] if line[0] == "id" else f"the command: {line[0]}"
+            tell(f"Copied {what}")
+
+    app.push_screen(CopyMenu(title, lines), chosen)
+
+
+def copy_command(screen: Screen[Any], command: str | None) -> None:
+    """Copy the command line that does what a form is about to; rings where there is none yet."""
+    if command is None:
+        screen.app.bell()
+        return
+    screen.app.copy_to_clipboard(command)
+    screen.app.notify("Copied the command", timeout=3, markup=False)

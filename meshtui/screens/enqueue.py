@@ -19,6 +19,7 @@ from meshtui.core import strict_json
 from meshtui.core.errors import InvalidInput
 from meshtui.core.models.envelope import is_handoff_phase, validate_envelope, warnings_for
 from meshtui.screens.confirm import choice
+from meshtui.screens.copying import copy_command
 from meshtui.text import clean, cut_middle
 from meshtui.theme import MODALS
 from meshtui.widgets.paint import LOOK_CLASSES, now_of
@@ -69,9 +70,13 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         editing: str | None = None,
         place: str = "",
         root: Path | None = None,
+        written: dict[str, Any] | None = None,
+        note: str = "",
     ) -> None:
+        """``written`` is what was made of ``envelope`` before, and ``note`` why that is to be looked at again."""
         super().__init__()
-        self.envelope: dict[str, Any] = dict(envelope or {"kind": "phase"})
+        self.envelope: dict[str, Any] = dict(written or envelope or {"kind": "phase"})
+        self.note = note
         self.editing = editing
         """The id of the envelope that is changed; ``None`` for a new one."""
         self.place = place
@@ -80,7 +85,7 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
         self.tab = "form"
         self.valid: dict[str, Any] | None = None
         self._filling = False
-        self.touched = False
+        self.touched = written is not None
         """Whether something was typed: an empty form is not called wrong."""
 
     def compose(self) -> ComposeResult:
@@ -93,6 +98,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
             )
             how = "^s saves" if edits else "^s adds"
             dialog.border_subtitle = Content(f"{how} · f2 JSON · f3 copies command · esc leaves")
+            if self.note:
+                yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             yield TabLine(id="tabs")
             with VerticalScroll(id="form", can_focus=False):
                 with Vertical(classes="field -area"):
@@ -290,11 +297,10 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
 
     def action_copy_command(self) -> None:
         if self.valid is None or self.root is None:
-            self.app.bell()
+            copy_command(self, None)
             return
         verb, words = ("edit", [self.editing]) if self.editing is not None else ("enqueue", [])
-        self.app.copy_to_clipboard(of_envelope(verb, self.valid, self.root, *words))
-        self.app.notify("Copied the command", timeout=3, markup=False)
+        copy_command(self, of_envelope(verb, self.valid, self.root, *words))
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from meshtui import receipts, undo
 from meshtui.bridge import Bridge
 from meshtui.core.view import Attention, Exit
-from meshtui.receipts import Said, count
-from meshtui.screens.acting import Undo, Work
+from meshtui.receipts import count
+from meshtui.screens.doing import Doing
 from meshtui.steady import Steady
 from meshtui.text import clean
 from meshtui.widgets.attention import exit_by_number
@@ -18,24 +18,14 @@ from meshtui.widgets.paint import now_of
 if TYPE_CHECKING:
     from typing import Literal
 
-    from textual.screen import Screen
-
     from meshtui.core.mesh.view import LoopRow, MissionView
 
-    _Base = Screen[None]
-else:
-    _Base = object
 
-
-class ExitTaking(_Base):
+class ExitTaking(Doing):
     """Mixed into screens where number keys take ways out.
 
     Where an item stands decides which bridge acts: a lane's screen has one, an inbox one for each lane.
     """
-
-    if TYPE_CHECKING:
-
-        def tell(self, text: str, severity: str = "information") -> None: ...
 
     @property
     def looks_only(self) -> bool:
@@ -98,18 +88,6 @@ class ExitTaking(_Base):
 
         self.app.push_screen(Confirm(question, loss, clean(yes), command=command), answered)
 
-    def operate_exit(
-        self,
-        bridge: Bridge,
-        work: Work,
-        told: Callable[[Any], Said],
-        *,
-        undo: Undo | None = None,
-        command: str | None = None,
-    ) -> None:
-        """Have ``bridge`` do ``work``; a lane's screen remembers what can be undone."""
-        bridge.operate(work, told)
-
     def take_exit(self, item: Attention, way: Exit) -> None:
         """Take one way out."""
         if way.action == "log":
@@ -127,7 +105,7 @@ class ExitTaking(_Base):
         name = self.name_of(item)
         if way.action == "retry":
             seconds = seconds_in(way.command)
-            self.operate_exit(
+            self.operate_at(
                 bridge,
                 lambda lane: lane.answer(name, "retry", deadline_seconds=seconds),
                 receipts.answered,
@@ -139,7 +117,7 @@ class ExitTaking(_Base):
                 f"Drop {item.subject}?",
                 "It will not run again by itself and counts as failed: “dropped by operator”.",
                 "Drop",
-                lambda: self.operate_exit(
+                lambda: self.operate_at(
                     bridge,
                     lambda lane: lane.answer(name, "drop"),
                     receipts.answered,
@@ -148,7 +126,7 @@ class ExitTaking(_Base):
                 command=way.command,
             )
         elif way.action == "requeue":
-            self.operate_exit(
+            self.operate_at(
                 bridge,
                 lambda lane: lane.requeue(name),
                 receipts.requeued,
@@ -156,7 +134,7 @@ class ExitTaking(_Base):
                 command=way.command,
             )
         elif way.action == "withdraw":
-            self.operate_exit(
+            self.operate_at(
                 bridge,
                 lambda lane: lane.withdraw(name),
                 receipts.withdrawn,
@@ -173,14 +151,24 @@ class ExitTaking(_Base):
         """Repair or drop a quarantined file."""
         file = item.key or item.subject
         if way.action == "repair":
-            self.operate_exit(bridge, lambda lane: lane.quarantine_repair(file), receipts.repaired)
+            self.operate_at(
+                bridge,
+                lambda lane: lane.quarantine_repair(file),
+                receipts.repaired,
+                undo=lambda receipt: undo.of_return([receipt.envelope_id], "the repair of"),
+            )
             return
         self.ask(
             f"Drop {file}?",
             "What stands in quarantine leaves the lane for good and is only kept as a file under "
             "quarantine/.dropped.",
             "Drop",
-            lambda: self.operate_exit(bridge, lambda lane: lane.quarantine_drop(file), receipts.repaired),
+            lambda: self.operate_at(
+                bridge,
+                lambda lane: lane.quarantine_drop(file),
+                receipts.repaired,
+                undo=lambda _: undo.of_file_drop([file]),
+            ),
             command=way.command,
         )
 
@@ -212,8 +200,11 @@ class ExitTaking(_Base):
             f"Kill {loop.loop_id}?",
             f"{loss} r resumes the mission later.",
             "Kill",
-            lambda: bridge.operate_missions(
-                lambda ops: ops.kill(mission, loop.loop_id), receipts.loops_killed
+            lambda: self.operate_missions_at(
+                bridge,
+                lambda ops: ops.kill(mission, loop.loop_id),
+                receipts.loops_killed,
+                undo=undo.of_loops_killed([loop.loop_id]),
             ),
             command=command,
         )
@@ -224,18 +215,34 @@ class ExitTaking(_Base):
         mission: MissionView,
         loop: LoopRow,
         verdict: Literal["approve", "reject"] | None,
+        *,
+        written: str = "",
+        note: str = "",
     ) -> None:
-        """Ask for the reason, and give the verdict."""
+        """Ask for the reason, and give the verdict; what was ``written`` before is kept."""
         from meshtui.screens.verdict import Given, VerdictForm
 
         def decided(given: Given | None) -> None:
             if given is not None and bridge is not None:
-                bridge.operate_missions(
+                self.operate_missions_at(
+                    bridge,
                     lambda ops: ops.answer(mission, loop.loop_id, given.verdict, given.reason),
                     receipts.verdict_given,
+                    undo=undo.final(f"the verdict on {loop.loop_id}", "it is recorded with its reason"),
+                    again=lambda why: self.ask_verdict(
+                        bridge, mission, loop, given.verdict, written=given.reason, note=why
+                    ),
                 )
 
-        self.app.push_screen(VerdictForm(mission, loop, verdict), decided)
+        form = VerdictForm(
+            mission,
+            loop,
+            verdict,
+            root=bridge.run_dir.root if bridge is not None else None,
+            written=written,
+            note=note,
+        )
+        self.app.push_screen(form, decided)
 
 
 def behind(item: Attention, missions: tuple[MissionView, ...]) -> tuple[MissionView | None, LoopRow | None]:

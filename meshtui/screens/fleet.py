@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from textual import on
+from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import BindingType
 from textual.containers import Vertical
@@ -12,8 +12,10 @@ from textual.screen import Screen
 
 from meshtui.commands import Situation, bindings
 from meshtui.core.fleet import FleetView, LaneSummary
+from meshtui.fleet_palette import FleetPlaces
 from meshtui.messages import FleetChanged
-from meshtui.screens.needs import NeedsScreen
+from meshtui.screens.fleet_acting import FleetActing
+from meshtui.screens.needs import NeedsScreen, marked_in
 from meshtui.text import clean, cut_start, number
 from meshtui.theme import STYLES
 from meshtui.widgets.filter_bar import FilterBar
@@ -26,11 +28,12 @@ FRAME = 3
 """Lines of the inbox's panel that are neither items nor the selected one: its border and the titles."""
 
 
-class FleetScreen(NeedsScreen, Screen[None]):
+class FleetScreen(FleetActing, NeedsScreen, Screen[None]):
     """Draws the newest view of all lanes; ``enter`` opens one."""
 
     CSS_PATH = STYLES / "fleet.tcss"
     COMPONENT_CLASSES = LOOK_CLASSES
+    COMMANDS = {FleetPlaces}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("fleet")]
     AUTO_FOCUS = "#fleet-table"
 
@@ -55,6 +58,7 @@ class FleetScreen(NeedsScreen, Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#inbox").display = False
+        self.query_one(FleetLine).read_only = self.looks_only
         self.set_interval(refresh_of(self), self.tick, name="tick")
         self.draw()
 
@@ -79,6 +83,9 @@ class FleetScreen(NeedsScreen, Screen[None]):
             lanes=len(self.view.lanes) if self.view is not None else 0,
             needs=len(self.needs),
             filtering=bool(self.listing.filter.text),
+            marked=len(self.listing.marks),
+            undoable=self.home.steps.any_of(),
+            chosen=self.chosen,
         )
 
     # What is shown
@@ -95,11 +102,9 @@ class FleetScreen(NeedsScreen, Screen[None]):
             self.query_one(FleetLine).show(view)
             needs = view.needs if view is not None else ()
             self.show_needs(needs, lanes=True, settled=view is not None and view.complete)
-            self.query_one("#inbox").border_title = f"Needs you · {number(len(needs))}"
             lanes = view.lanes if view is not None else ()
             self.table.show(lanes, hint=self._hint())
-            panel = self.query_one("#lanes")
-            panel.border_title = f"Lanes · {number(len(lanes))}"
+            self.draw_titles()
             self._share_room()
             self.draw_keys()
         if view is not None and view.complete and not self._opened:
@@ -107,6 +112,12 @@ class FleetScreen(NeedsScreen, Screen[None]):
             if needs and self.focused is self.table:
                 # What needs somebody is what the console was opened for.
                 self.inbox.focus()
+
+    def draw_titles(self) -> None:
+        lanes = self.view.lanes if self.view is not None else ()
+        needs = f"Needs you · {number(len(self.needs))}{marked_in(self.inbox)}"
+        self.query_one("#inbox").border_title = needs
+        self.query_one("#lanes").border_title = f"Lanes · {number(len(lanes))}{marked_in(self.table)}"
 
     def _hint(self) -> str:
         if self.view is None:
@@ -118,7 +129,7 @@ class FleetScreen(NeedsScreen, Screen[None]):
 
     def draw_keys(self) -> None:
         """Offer the keys that do something now."""
-        self.query_one(KeyBar).show(self.situation, {})
+        self.query_one(KeyBar).show(self.situation, self.lane_labels())
 
     def _share_room(self) -> None:
         """Give the inbox the lines it needs, at most two fifths of the screen."""
@@ -146,6 +157,8 @@ class FleetScreen(NeedsScreen, Screen[None]):
         if self.is_current:
             self.tick_needs()
             self.table.tick()
+            # A runner that lives here starts and ends without a change of the view.
+            self.draw_keys()
 
     def on_screen_resume(self) -> None:
         if self._stale:
@@ -164,6 +177,10 @@ class FleetScreen(NeedsScreen, Screen[None]):
 
     @on(FleetTable.Highlighted)
     def _lane_selected(self) -> None:
+        self.draw_keys()
+
+    @on(events.DescendantFocus)
+    def _focus_moved(self) -> None:
         self.draw_keys()
 
     @on(FleetTable.Opened)

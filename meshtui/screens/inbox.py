@@ -13,7 +13,9 @@ from textual.screen import Screen
 
 from meshtui.commands import Situation, bindings
 from meshtui.core.fleet import URGENCY, Need
-from meshtui.screens.needs import NeedsScreen
+from meshtui.fleet_palette import FleetPlaces
+from meshtui.palette import Places
+from meshtui.screens.needs import NeedsScreen, marked_in
 from meshtui.status import ATTENTION_MARKS
 from meshtui.text import clean
 from meshtui.theme import STYLES
@@ -27,6 +29,8 @@ class InboxLine(Painted):
     """How many things need somebody, by kind."""
 
     needs: tuple[Need, ...] = ()
+    read_only = False
+    """Whether the console only looks, which is said here."""
 
     def show(self, needs: tuple[Need, ...]) -> None:
         """Count ``needs``."""
@@ -38,6 +42,8 @@ class InboxLine(Painted):
         spans: list[Span] = [(" Needs you", "strong"), (f"  {len(self.needs)}", "strong")]
         if not self.needs:
             spans = [(" Needs you", "strong"), ("   ✔ nothing", "ok")]
+        if self.read_only:
+            spans += [("   ", "text"), (" read-only ", "cap")]
         for kind in URGENCY:
             if kinds[kind]:
                 mark = ATTENTION_MARKS[kind]
@@ -53,6 +59,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
 
     CSS_PATH = STYLES / "fleet.tcss"
     COMPONENT_CLASSES = LOOK_CLASSES
+    COMMANDS = {Places, FleetPlaces}  # noqa: RUF012
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("inbox")]
     AUTO_FOCUS = "#inbox-table"
 
@@ -75,6 +82,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
 
     def on_mount(self) -> None:
         self.query_one("#inbox").border_subtitle = "esc goes back"
+        self.query_one(InboxLine).read_only = self.looks_only
         self.inbox.empty = "Nothing needs you. What does appears here by itself."
         self.set_interval(refresh_of(self), self.tick_needs, name="tick")
         self._draw()
@@ -91,14 +99,19 @@ class InboxScreen(NeedsScreen, Screen[None]):
         with self.app.batch_update():
             self.query_one(InboxLine).show(self._newest)
             self.show_needs(self._newest, lanes=self._lanes)
+            self.draw_titles()
             self.draw_keys()
+
+    def draw_titles(self) -> None:
+        self.query_one("#inbox").border_title = marked_in(self.inbox).removeprefix(" · ")
 
     def draw_need(self) -> None:
         super().draw_need()
-        panel, need = self.query_one("#evidence"), self.need
+        panel, need = self.query_one("#evidence"), self.query_one(WaysOut).need
         panel.display = need is not None
         title = "" if need is None else need.item.subject
-        if need is not None and self.inbox.lanes and need.lane != need.item.subject:
+        several = len(self.meant) > 1
+        if need is not None and self.inbox.lanes and not several and need.lane != need.item.subject:
             title = f"{need.lane} · {title}"
         panel.border_title = Content(clean(title))
 
@@ -115,6 +128,8 @@ class InboxScreen(NeedsScreen, Screen[None]):
             fleet=self.inbox.lanes,
             needs=len(self.needs),
             filtering=bool(self.listing.filter.text),
+            marked=len(self.inbox.marks),
+            undoable=self.home.steps.any_of(),
         )
 
     def draw_keys(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, cast
 
 from textual import events, on
 from textual.app import ComposeResult
@@ -34,7 +34,6 @@ from meshtui.screens.loops import LoopsSide
 from meshtui.screens.reading import ReadingActions
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
-from meshtui.undo import Steps
 from meshtui.widgets.attention import NeedsYou
 from meshtui.widgets.detail import DetailPane
 from meshtui.widgets.filter_bar import FilterBar
@@ -46,6 +45,11 @@ from meshtui.widgets.pane import PartsPane
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
 from meshtui.widgets.tabs import TabLine, TabSpec
+
+if TYPE_CHECKING:
+    from textual.command import Provider
+
+    from meshtui.undo import Steps
 
 ALARMING = ("failed", "stalled", "quarantined")
 ON_MARKS: dict[str, tuple[str, ...]] = {
@@ -61,10 +65,18 @@ ON_MARKS: dict[str, tuple[str, ...]] = {
 LOOK_OF = {"information": "ok", "warning": "warn", "error": "bad"}
 
 
+def _fleet_places() -> type[Provider]:
+    """What else the palette offers in a console of several lanes; imported when it is opened."""
+    from meshtui.fleet_palette import FleetPlaces
+
+    return FleetPlaces
+
+
 class HasNeeds(Protocol):
     """An app that knows what needs somebody."""
 
     needs: tuple[Need, ...]
+    steps: Steps
 
     def take_view(self, view: LaneView) -> None: ...
 
@@ -75,7 +87,7 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [*bindings("lane")]
     AUTO_FOCUS = "#table"
-    COMMANDS = {Places}  # noqa: RUF012
+    COMMANDS = {Places, _fleet_places}  # noqa: RUF012
 
     def __init__(
         self,
@@ -98,7 +110,6 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
         self.section: Section = "pending"
         self.side: Side = "queue"
         self.missions_here: tuple[str, ...] = ()
-        self.steps = Steps()
         self._matching: dict[Section, tuple[object, object, int]] = {}
         self._first = True
         self._warned: set[str] = set()
@@ -150,7 +161,8 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
             needs=len(cast("HasNeeds", self.app).needs),
             marked=len(self.listing.marks),
             filtering=bool(self.listing.filter.text),
-            undoable=len(self.steps) > 0,
+            undoable=self.bridge is not None
+            and cast("HasNeeds", self.app).steps.any_of(self.bridge.run_dir.root),
         )
 
     @property

@@ -5,21 +5,20 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from meshtui import command_lines, receipts
+from meshtui import command_lines, receipts, undo
 from meshtui.bridge import Bridge
 from meshtui.commands import Situation
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import LaneView
-from meshtui.messages import Planned, Verified, WouldLose
+from meshtui.messages import Planned, Refused, Verified, WouldLose
 from meshtui.missions import KillResult
 from meshtui.receipts import count
+from meshtui.screens.doing import Doing
 from meshtui.widgets.loops import Heading
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-    from textual.screen import Screen
 
     from meshtui.core.mesh.view import LoopRow, MissionView
     from meshtui.core.prune import Prunable
@@ -28,12 +27,8 @@ if TYPE_CHECKING:
     from meshtui.widgets.loop_detail import LoopPane
     from meshtui.widgets.loops import LoopTable
 
-    _Base = Screen[None]
-else:
-    _Base = object
 
-
-class MissionActions(_Base):
+class MissionActions(Doing):
     """Mixed into the lane's screen."""
 
     view: LaneView | None
@@ -128,7 +123,12 @@ class MissionActions(_Base):
             f"Kill {count(len(alive), 'loop')}?",
             f"{' '.join(parts)} What is complete is kept; r resumes the mission later.",
             f"Kill {len(alive)}",
-            lambda: bridge.operate_missions(lambda ops: _kill_each(ops, targets), receipts.loops_killed),
+            lambda: self.operate_missions_at(
+                bridge,
+                lambda ops: kill_each(ops, targets),
+                receipts.loops_killed,
+                undo=undo.of_loops_killed([loop.loop_id for loop in alive]),
+            ),
             command="; ".join(commands),
         )
 
@@ -150,7 +150,12 @@ class MissionActions(_Base):
                 f"Kill all loops of {mission.mission_id}?",
                 " ".join(parts),
                 "Kill all",
-                lambda: bridge.operate_missions(lambda ops: ops.kill(mission, "all"), receipts.loops_killed),
+                lambda: self.operate_missions_at(
+                    bridge,
+                    lambda ops: ops.kill(mission, "all"),
+                    receipts.loops_killed,
+                    undo=undo.of_loops_killed([f"all loops of {mission.mission_id}"]),
+                ),
                 command=way_out("kill", "all", self.root, "--mission", mission.mission_id),
             )
 
@@ -162,7 +167,8 @@ class MissionActions(_Base):
     def run_mission(self, mission_id: str) -> None:
         """Run a mission behind this console."""
         if self.bridge is not None and self.bridge.start_mission(mission_id):
-            self.tell(f"Mission {mission_id} runs in this console")
+            command = way_out("resume", mission_id, self.root)
+            self.tell(f"Mission {mission_id} runs in this console{receipts.WITH}{command}")
 
     def action_stop_mission(self) -> None:
         mission, bridge = self.situation.mission, self.bridge
@@ -190,7 +196,12 @@ class MissionActions(_Base):
             f"Land {mission.mission_id}?",
             f"The target branch is fast-forwarded to {branch or 'the result'}; a checkout of it follows. Nothing is merged or overwritten: if the branch has moved or is not clean, it is left alone.",
             "Land",
-            lambda: bridge.operate_missions(lambda ops: ops.land(mission), receipts.landed),
+            lambda: self.operate_missions_at(
+                bridge,
+                lambda ops: ops.land(mission),
+                receipts.landed,
+                undo=undo.final(f"the landing of {mission.mission_id}", "git moves branches back, not this"),
+            ),
             command=way_out("land", mission.mission_id, self.root),
         )
 
@@ -204,7 +215,11 @@ class MissionActions(_Base):
         def ask(found: Discard) -> WouldLose:
             question, loss = receipts.would_discard(mission.mission_id, found)
             work = partial(
-                bridge.operate_missions, lambda ops: ops.discard(mission, found), receipts.discarded
+                self.operate_missions_at,
+                bridge,
+                lambda ops: ops.discard(mission, found),
+                receipts.discarded,
+                undo=undo.final(f"the discarding of {mission.mission_id}", "what is removed is gone"),
             )
             command = way_out("discard", mission.mission_id, self.root)
             return WouldLose(question, loss, "Discard", work, command=command)
@@ -218,7 +233,13 @@ class MissionActions(_Base):
 
         def ask(found: Prunable) -> WouldLose:
             question, loss = receipts.would_prune(found)
-            work = partial(bridge.operate_missions, lambda ops: ops.prune(found), receipts.pruned)
+            work = partial(
+                self.operate_missions_at,
+                bridge,
+                lambda ops: ops.prune(found),
+                receipts.pruned,
+                undo=undo.final("the pruning", "what is removed is gone"),
+            )
             command = command_lines.on_lane("prune", self.root)
             return WouldLose(question, loss, "Remove", work, command=command)
 
@@ -251,24 +272,28 @@ class MissionActions(_Base):
         bridge.ask_missions(
             lambda ops: tuple(ops.verify(mission, None if whole else loop.loop_id)),
             lambda checks: Verified(loop.key, checks),
-            lambda: Verified(loop.key, None),
+            lambda _: Verified(loop.key, None),
         )
 
     # Planning
 
-    def action_plan(self, wish: PlanWish | None = None) -> None:
-        if self._refused("plan"):
-            return
+    def action_plan(self) -> None:
+        if not self._refused("plan"):
+            self._ask_for_request()
+
+    def _ask_for_request(self, wish: PlanWish | None = None, note: str = "") -> None:
         from meshtui.screens.plan import PlanForm
 
         def entered(made: PlanWish | None) -> None:
             if made is not None and self.bridge is not None:
                 self.tell("Planning…")
                 self.bridge.ask_missions(
-                    lambda ops: ops.plan(made), lambda found: Planned(found[0], tuple(found[1]))
+                    lambda ops: ops.plan(made),
+                    lambda found: Planned(found[0], tuple(found[1])),
+                    lambda error: Refused(error, lambda why: self._ask_for_request(made, why)),
                 )
 
-        self.app.push_screen(PlanForm(), entered)
+        self.app.push_screen(PlanForm(wish, root=self.root, note=note), entered)
 
     def show_plan(self, message: Planned) -> None:
         """Show a plan before anything starts."""
@@ -315,7 +340,7 @@ class MissionActions(_Base):
         )
 
 
-def _kill_each(ops: MissionOperations, targets: list[tuple[MissionView, str]]) -> KillResult:
+def kill_each(ops: MissionOperations, targets: list[tuple[MissionView, str]]) -> KillResult:
     found = [ops.kill(mission, loop_id) for mission, loop_id in targets]
     return KillResult(
         tuple(name for one in found for name in one.ended),

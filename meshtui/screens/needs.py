@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -11,20 +12,24 @@ from meshtui.core.fleet import FleetView, Need
 from meshtui.core.view import Attention
 from meshtui.evidence import EvidenceRead, EvidenceReader, Fact
 from meshtui.messages import Told
-from meshtui.screens.exits import ExitTaking
-from meshtui.text import clean
+from meshtui.screens.exits_many import ManyExits, as_item, shared_ways
+from meshtui.steady import Steady
+from meshtui.text import clean, number
 from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.inbox import InboxTable, WaysOut
 from meshtui.widgets.listing import ListTable
 
 if TYPE_CHECKING:
+    from meshtui.command_lines import Line
     from meshtui.core.mesh.view import MissionView
+    from meshtui.undo import Steps
 
 
 class Home(Protocol):
     """The app around the screens, as far as what needs somebody goes."""
 
     read_only: bool
+    steps: Steps
 
     def bridge_to(self, root: Path) -> Bridge | None: ...
     def missions_in(self, root: Path) -> tuple[MissionView, ...]: ...
@@ -35,7 +40,7 @@ class Home(Protocol):
     def take_fleet(self, view: FleetView) -> None: ...
 
 
-class NeedsScreen(ExitTaking):
+class NeedsScreen(ManyExits):
     """Mixed into a screen with an :class:`InboxTable` and its :class:`WaysOut`."""
 
     needs: tuple[Need, ...] = ()
@@ -49,6 +54,10 @@ class NeedsScreen(ExitTaking):
         raise NotImplementedError
 
     def draw_keys(self) -> None:
+        raise NotImplementedError
+
+    def draw_titles(self) -> None:
+        """Say how many rows are marked."""
         raise NotImplementedError
 
     @property
@@ -66,6 +75,12 @@ class NeedsScreen(ExitTaking):
         """The selected item."""
         return self.inbox.selected
 
+    @property
+    def meant(self) -> tuple[Need, ...]:
+        """What the number keys are about: the marked items, else the selected one."""
+        need = self.need
+        return self.inbox.marked or ((need,) if need is not None else ())
+
     def show_needs(self, needs: tuple[Need, ...], *, lanes: bool, settled: bool = True) -> None:
         """List ``needs``; with ``lanes`` each names its lane."""
         self.needs = needs
@@ -73,11 +88,15 @@ class NeedsScreen(ExitTaking):
         self.draw_need()
 
     def draw_need(self) -> None:
-        """Show the selected item, and have its evidence read where that is not done yet."""
-        need = self.need
+        """Show what is meant, and have the evidence of a single item read where that is not done yet."""
+        meant = self.meant
         known, facts = self._facts
         ways = self.query_one(WaysOut)
         ways.read_only = self.looks_only
+        if len(meant) > 1:
+            ways.show(as_item(meant), several=True)
+            return
+        need = meant[0] if meant else None
         ways.show(need, facts if need is not None and known == need.key else ())
         if need is None:
             return
@@ -99,9 +118,9 @@ class NeedsScreen(ExitTaking):
 
     def on_evidence_read(self, message: EvidenceRead) -> None:
         self._facts = (message.key, message.facts)
-        need = self.need
-        if need is not None and need.key == message.key:
-            self.query_one(WaysOut).show(need, message.facts)
+        meant = self.meant
+        if len(meant) == 1 and meant[0].key == message.key:
+            self.query_one(WaysOut).show(meant[0], message.facts)
 
     def on_inbox_table_highlighted(self, message: InboxTable.Highlighted) -> None:
         self.draw_need()
@@ -123,9 +142,9 @@ class NeedsScreen(ExitTaking):
         return self.home.read_only
 
     def _need_of(self, item: Attention) -> Need | None:
-        need = self.need
-        if need is not None and need.item is item:
-            return need
+        for need in self.meant:
+            if need.item is item:
+                return need
         return next((one for one in self.needs if one.item is item), None)
 
     def bridge_to(self, item: Attention) -> Bridge | None:
@@ -163,8 +182,32 @@ class NeedsScreen(ExitTaking):
         return why is not None
 
     def action_exit(self, number: int) -> None:
-        need = self.need
-        self.take_by_number(need.item if need is not None else None, number, self.inbox.steady)
+        meant, inbox = self.meant, self.inbox
+        if len(meant) > 1:
+            self.take_shared(meant, number, hidden=inbox.hidden_marks)
+        elif inbox.marks and meant:
+            # It was chosen by hand: nothing came under it.
+            self.take_by_number(meant[0].item, number, Steady())
+        else:
+            self.take_by_number(meant[0].item if meant else None, number, inbox.steady)
+
+    def action_undo(self) -> None:
+        if not self._refused("undo"):
+            self.undo_at(None)
+            self.draw_keys()
+
+    def copyable(self) -> tuple[str, list[Line]]:
+        """What ``y`` offers: the title of the menu and its lines."""
+        return copyable_of(self.meant)
+
+    def action_copy(self) -> None:
+        title, lines = self.copyable()
+        if not lines:
+            self.tell("Nothing is selected", "warning")
+            return
+        from meshtui.screens.copying import ask_what_to_copy
+
+        ask_what_to_copy(self.app, title, lines, self.tell)
 
     # Lists
 
@@ -191,8 +234,11 @@ class NeedsScreen(ExitTaking):
             table.next_match(by, around=True)
 
     def drop_filter(self) -> bool:
-        """Show all rows again; whether some were left out."""
+        """Show all rows again, or mark none; whether there was anything to drop."""
         bar = self.filter_bar
+        if not bar.display and self.listing.marks:
+            self.listing.unmark()
+            return True
         if not bar.display:
             return False
         bar.drop()
@@ -203,6 +249,8 @@ class NeedsScreen(ExitTaking):
         bar = next((one for one in self.query(FilterBar) if one.table is message.table), None)
         if bar is not None:
             bar.draw()
+        self.draw_titles()
+        self.draw_need()
         self.draw_keys()
 
     def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
@@ -225,3 +273,21 @@ class NeedsScreen(ExitTaking):
 
     def action_quit(self) -> None:
         self.home.ask_to_leave()
+
+
+def copyable_of(needs: Sequence[Need]) -> tuple[str, list[Line]]:
+    """What can be copied of items: the ids, and the commands of the ways out they share."""
+    if not needs:
+        return "", []
+    if len(needs) == 1:
+        item = needs[0].item
+        own = item.envelope_id or item.subject
+        return item.subject, [("id", own), *((way.label, way.command) for way in item.exits)]
+    ids = "\n".join(need.item.envelope_id or need.item.subject for need in needs)
+    lines = [("ids", ids), *((way.label, way.command) for way in shared_ways(needs))]
+    return f"{len(needs):,} marked", lines
+
+
+def marked_in(table: ListTable[Any]) -> str:
+    """How many rows of a list are marked, for its title."""
+    return f" · {number(len(table.marks))} marked" if table.marks else ""

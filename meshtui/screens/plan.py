@@ -15,12 +15,14 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static, TextArea
 
 from meshtui.core.errors import InvalidInput
+from meshtui.core.lane.ways import way_out
 from meshtui.core.mesh.render import overlap_text
 from meshtui.core.models.mesh import Node, Plan
 from meshtui.editor import open_in_editor
 from meshtui.missions import PlanWish
 from meshtui.screens.answer import ENGINES
 from meshtui.screens.confirm import choice
+from meshtui.screens.copying import copy_command
 from meshtui.status import RISK_LOOKS
 from meshtui.text import clean
 from meshtui.theme import MODALS
@@ -38,16 +40,24 @@ class PlanForm(ModalScreen[PlanWish]):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave", show=False, id="plan.leave"),
         Binding("ctrl+s", "plan", "Plan", show=False, priority=True, id="plan.plan"),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="plan.copy", priority=True),
     ]
 
-    def __init__(self) -> None:
+    def __init__(self, wish: PlanWish | None = None, *, root: Path | None = None, note: str = "") -> None:
+        """``wish`` is one that could not be planned before, and ``note`` why."""
         super().__init__()
-        self.touched = False
+        self.wish = wish
+        self.root = root
+        """The run directory, for the command line that does the same."""
+        self.note = note
+        self.touched = wish is not None
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content("Plan a mission")
-            dialog.border_subtitle = Content("^s plans, nothing starts yet · esc leaves")
+            dialog.border_subtitle = Content("^s plans, nothing starts yet · f3 copies command · esc leaves")
+            if self.note:
+                yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             with Vertical(classes="field -area"):
                 with Horizontal(classes="field"):
                     yield Static("request", classes="label")
@@ -70,6 +80,13 @@ class PlanForm(ModalScreen[PlanWish]):
         blink = not getattr(self.app, "still", False)
         for field in (*self.query(Input), *self.query(TextArea)):
             field.cursor_blink = blink
+        wish = self.wish
+        if wish is not None:
+            self.query_one("#request", TextArea).load_text(wish.request)
+            loops = "" if wish.max_loops is None else str(wish.max_loops)
+            values = {"engine": wish.engine or "", "parallelism": wish.parallelism or "", "most": loops}
+            for name, value in values.items():
+                self.query_one(f"#{name}", Input).value = value
         self.query_one("#request", TextArea).focus()
         self._wish()
 
@@ -122,6 +139,20 @@ class PlanForm(ModalScreen[PlanWish]):
             self.app.bell()
         else:
             self.dismiss(wish)
+
+    def action_copy_command(self) -> None:
+        self.touched = True
+        wish = self._wish()
+        if wish is None or self.root is None:
+            copy_command(self, None)
+            return
+        given = (
+            ("--engine", wish.engine),
+            ("--parallelism", wish.parallelism),
+            ("--max-loops", wish.max_loops),
+        )
+        options = [word for name, value in given if value is not None for word in (name, str(value))]
+        copy_command(self, way_out("plan", wish.request, self.root, *options))
 
     def action_leave(self) -> None:
         self.dismiss(None)

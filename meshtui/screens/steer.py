@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import ClassVar
 
 from textual import on
@@ -12,8 +13,10 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
+from meshtui.core.lane.ways import way_out
 from meshtui.core.view import Row
 from meshtui.screens.confirm import choice
+from meshtui.screens.copying import copy_command
 from meshtui.text import clean, moment
 from meshtui.theme import MODALS
 
@@ -28,16 +31,18 @@ class ExtendForm(ModalScreen[float]):
     CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave it", show=False, id="extend.leave"),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="extend.copy", priority=True),
     ]
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, root: Path) -> None:
         super().__init__(classes="-ask")
         self.row = row
+        self.root = root
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"More time for {clean(self.row.title)}")
-            dialog.border_subtitle = Content("esc leaves it")
+            dialog.border_subtitle = Content("f3 copies command · esc leaves it")
             due = self.row.deadline_at
             text = (
                 f"Its deadline is {moment(due)}." if due is not None else "It has no deadline that is known."
@@ -80,6 +85,13 @@ class ExtendForm(ModalScreen[float]):
         name = message.button.id or ""
         self.dismiss(float(name.removeprefix("add-")) * 60 if name.startswith("add-") else None)
 
+    def action_copy_command(self) -> None:
+        seconds = self._seconds()
+        extend = None
+        if seconds is not None:
+            extend = way_out("extend", self.row.envelope_id, self.root, "--seconds", f"{seconds:g}")
+        copy_command(self, extend)
+
     def action_leave(self) -> None:
         self.dismiss(None)
 
@@ -90,17 +102,24 @@ class MessageForm(ModalScreen[str]):
     CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Send nothing", show=False, id="message.leave"),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="message.copy", priority=True),
     ]
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, root: Path, *, written: str = "", note: str = "") -> None:
+        """``written`` is what was not taken before, and ``note`` why."""
         super().__init__(classes="-ask")
         self.row = row
+        self.root = root
+        self.written = written
+        self.note = note
 
     def compose(self) -> ComposeResult:
         row = self.row
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"Message to {clean(row.story_id or row.title)}")
-            dialog.border_subtitle = Content("esc sends nothing")
+            dialog.border_subtitle = Content("f3 copies command · esc sends nothing")
+            if self.note:
+                yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             when = "when it ends" if row.section == "active" else "ahead of the queue"
             whose = f"story {clean(row.story_id)}" if row.story_id else "phases without a story"
             yield Static(
@@ -108,7 +127,7 @@ class MessageForm(ModalScreen[str]):
             )
             with Horizontal(classes="field"):
                 yield Static("message", classes="label")
-                yield Input(placeholder="what it is to do", id="message", compact=True)
+                yield Input(self.written, placeholder="what it is to do", id="message", compact=True)
                 yield Static("", id="message-error", classes="error")
             with Horizontal(classes="buttons"):
                 yield choice("Leave it", "esc", "leave")
@@ -137,6 +156,12 @@ class MessageForm(ModalScreen[str]):
             return
         self.query_one("#message-error", Static).update(Content("say what"))
         self.query_one("#message", Input).focus()
+
+    def action_copy_command(self) -> None:
+        text = self.query_one("#message", Input).value.strip()
+        copy_command(
+            self, way_out("message", self.row.envelope_id, self.root, "--text", text) if text else None
+        )
 
     def action_leave(self) -> None:
         self.dismiss(None)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar, Literal
 
 from textual import on
@@ -13,10 +15,15 @@ from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
+from meshtui.core.lane.ways import way_out
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.screens.confirm import choice
+from meshtui.screens.copying import copy_command
 from meshtui.text import clean
 from meshtui.theme import MODALS
+
+MOST_NAMED = 8
+"""The loops that are named where several get one verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,29 +42,63 @@ class VerdictForm(ModalScreen[Given]):
         Binding("escape", "leave", "Leave it open", show=False, id="verdict.leave"),
         Binding("ctrl+a", "give('approve')", "Approve", show=False, priority=True, id="verdict.approve"),
         Binding("ctrl+r", "give('reject')", "Reject", show=False, priority=True, id="verdict.reject"),
+        Binding("f3", "copy_command", "Copy the command", show=False, id="verdict.copy", priority=True),
     ]
 
     def __init__(
-        self, mission: MissionView, loop: LoopRow, verdict: Literal["approve", "reject"] | None = None
+        self,
+        mission: MissionView,
+        loop: LoopRow,
+        verdict: Literal["approve", "reject"] | None = None,
+        *,
+        others: Sequence[tuple[MissionView, LoopRow]] = (),
+        root: Path | None = None,
+        written: str = "",
+        note: str = "",
     ) -> None:
+        """``others`` get the same verdict, for the same reason; ``written`` is one that was not taken before."""
         super().__init__(classes="-ask")
+        self.others = tuple(others)
+        self.root = root
+        self.written = written
+        self.note = note
         self.mission = mission
         self.loop = loop
         self.verdict = verdict
 
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
-            dialog.border_title = Content(f"Decide on {clean(self.loop.key)}")
-            dialog.border_subtitle = Content("esc leaves it open")
-            yield Static(self._facts(), classes="text")
+            which = f"{1 + len(self.others)} loops" if self.others else clean(self.loop.key)
+            dialog.border_title = Content(f"Decide on {which}")
+            dialog.border_subtitle = Content(
+                "f3 copies command · esc leaves it open"
+                if self.root and self.verdict
+                else "esc leaves it open"
+            )
+            if self.note:
+                yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
+            yield Static(self._all_facts() if self.others else self._facts(), classes="text")
             with Horizontal(classes="field"):
                 yield Static("reason", classes="label")
-                yield Input(placeholder="recorded with your name", id="reason", compact=True)
+                yield Input(self.written, placeholder="recorded with your name", id="reason", compact=True)
                 yield Static("", id="reason-error", classes="error")
             with Horizontal(classes="buttons"):
                 yield choice("Leave it", "esc", "leave")
                 yield choice("Approve", "^a", "approve")
                 yield choice("Reject", "^r", "reject", danger=True)
+
+    def _all_facts(self) -> Content:
+        """A line a loop: what waits for the verdict, and why."""
+        loops = [self.loop, *(loop for _mission, loop in self.others)]
+        lines: list[str | tuple[str, str]] = [("One verdict and one reason for all of them:", "bold")]
+        for loop in loops[:MOST_NAMED]:
+            lines.append(f"\n{clean(loop.key)}")
+            lines.append(
+                (f"  {clean(loop.risk)} risk; {clean(loop.handoff_reason or 'a person decides')}", "$quiet")
+            )
+        if len(loops) > MOST_NAMED:
+            lines.append(f"\nand {len(loops) - MOST_NAMED} more")
+        return Content.assemble(*lines)
 
     def _facts(self) -> Content:
         loop = self.loop
@@ -101,6 +142,15 @@ class VerdictForm(ModalScreen[Given]):
             self.query_one("#reason", Input).focus()
             return
         self.dismiss(Given("approve" if verdict == "approve" else "reject", reason))
+
+    def action_copy_command(self) -> None:
+        reason = self.query_one("#reason", Input).value.strip()
+        if not reason or self.root is None or self.verdict is None:
+            copy_command(self, None)
+            return
+        subject = f"{self.mission.mission_id}/{self.loop.loop_id}"
+        options = (f"--{self.verdict}", "--reason", reason)
+        copy_command(self, way_out("answer", subject, self.root, *options))
 
     def action_leave(self) -> None:
         self.dismiss(None)

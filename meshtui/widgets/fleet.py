@@ -12,9 +12,9 @@ from meshtui.core.fleet import URGENCY, FleetView, LaneSummary
 from meshtui.filters import Field, Fields
 from meshtui.status import ATTENTION_MARKS, LANE_STATES, attention_mark, summary_mark
 from meshtui.text import clean, cut_end, cut_middle, money, number, stopwatch
-from meshtui.widgets.columns import NOTHING, Column, Layout
+from meshtui.widgets.columns import NOTHING, Column, Layout, chosen
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import Line, Painted, Span, crop, width_of
+from meshtui.widgets.paint import Line, Painted, Span, crop, titles_of, width_of
 from meshtui.widgets.status_line import sparkline
 
 SPARK_CELLS = 8
@@ -138,7 +138,7 @@ COLUMNS = (
     Column("lane", _name, 12, 0, grows=5, cap=30, by=_by_name),
     Column("state", _state, 9, 0, by=_by_state),
     Column("queue", _depth, 6, 1, right=True, by=_by_depth, high_first=True),
-    Column("", _spark, SPARK_CELLS, 7),
+    Column("trend", _spark, SPARK_CELLS, 7),
     Column("active", _active, 14, 4, grows=2, cap=32, by=_by_active),
     Column("for", _age, 7, 3, right=True, by=_by_start),
     Column("loops", _loops, 7, 6, right=True, by=_by_loops, high_first=True),
@@ -174,7 +174,9 @@ LANES = Fields(
             lambda row, now: now - row.active.started_at if row.active and row.active.started_at else None,
             also=("for",),
         ),
+        Field("engine", "text", lambda row, now: row.active.engine if row.active is not None else None),
         Field("stalls", "number", lambda row, now: row.stalls),
+        Field("cost", "number", lambda row, now: row.cost_today, also=("today",)),
         Field("needs", "number", lambda row, now: len(row.attention)),
         Field("loops", "number", lambda row, now: row.loops),
     ),
@@ -205,13 +207,7 @@ class FleetTable(ListTable[LaneSummary]):
         self.take(lanes, hint=hint)
 
     def layout_of(self, width: int) -> Layout:
-        return Layout.fitting(COLUMNS, width)
-
-    def action_mark(self) -> None:
-        """Nothing is done to several lanes at once."""
-
-    def action_mark_all(self) -> None:
-        """The same."""
+        return Layout.fitting(chosen(COLUMNS, titles_of(self, "fleet")), width)
 
     def hint(self) -> str:
         return "No run directories here yet."
@@ -227,6 +223,8 @@ class FleetLine(Painted):
     """How many lanes there are, how they stand, and what they cost today; what fits, in order of its weight."""
 
     view: FleetView | None = None
+    read_only = False
+    """Whether the console only looks, which is said here."""
 
     def show(self, view: FleetView | None) -> None:
         """Draw ``view``."""
@@ -256,6 +254,8 @@ class FleetLine(Painted):
         parts: list[tuple[int, Line]] = [(0, ((number(len(lanes)), "strong"), (f" {word}", "muted")))]
         states = Counter(summary_mark(lane) for lane in lanes)
         order = [mark for mark in dict.fromkeys((*LANE_STATES.values(), *states)) if mark in states]
+        if self.read_only:
+            parts.append((0, ((" read-only ", "cap"),)))
         rank = {"bad": 1, "warn": 2, "run": 3}
         for mark in order:
             spans: Line = ((f"{mark.glyph} {states[mark]} {mark.word}", mark.look),)

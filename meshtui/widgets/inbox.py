@@ -17,9 +17,9 @@ from meshtui.status import ATTENTION_MARKS, attention_mark
 from meshtui.steady import Steady
 from meshtui.text import clean, cut_end, cut_middle, duration, wrap
 from meshtui.widgets.attention import LOOKING, exit_by_number
-from meshtui.widgets.columns import NOTHING, Column, Layout
+from meshtui.widgets.columns import NOTHING, Column, Layout, chosen
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import Line, Painted, Span, now_of
+from meshtui.widgets.paint import Line, Painted, Span, now_of, titles_of
 
 
 def _mark(row: Need, index: int, width: int, now: int) -> Span:
@@ -85,6 +85,7 @@ NEEDS = Fields(
             also=("what", "kind"),
         ),
         Field("lane", "text", lambda row, now: row.lane),
+        Field("engine", "text", lambda row, now: row.item.engine),
         Field("id", "text", lambda row, now: (row.item.subject, row.item.envelope_id or "")),
         Field("error", "text", lambda row, now: row.item.text, also=("why",)),
         Field("age", "duration", lambda row, now: now - row.item.since if row.item.since else None),
@@ -141,16 +142,13 @@ class InboxTable(ListTable[Need]):
         )
 
     def layout_of(self, width: int) -> Layout:
-        return Layout.fitting(COLUMNS if self.lanes else ONE_LANE, width)
+        columns = chosen(COLUMNS, titles_of(self, "inbox"))
+        if not self.lanes:
+            columns = [column for column in columns if column.title != "lane"] or ONE_LANE
+        return Layout.fitting(columns, width)
 
     def hint(self) -> str:
         return self.empty
-
-    def action_mark(self) -> None:
-        """Nothing is done to several of them at once."""
-
-    def action_mark_all(self) -> None:
-        """The same."""
 
     def announce(self, row: Need | None) -> None:
         if not self._by_data:
@@ -181,12 +179,14 @@ class WaysOut(Painted):
         super().__init__(id=id)
         self.need: Need | None = None
         self.facts: tuple[Fact, ...] = ()
+        self.several = False
+        """Whether ``need`` stands for several that are marked."""
         self.read_only = False
         self._at: list[tuple[int, int, int, int]] = []
 
-    def show(self, need: Need | None, facts: Sequence[Fact] = ()) -> None:
-        """Show ``need`` with the evidence that was read so far."""
-        self.need, self.facts = need, tuple(facts)
+    def show(self, need: Need | None, facts: Sequence[Fact] = (), *, several: bool = False) -> None:
+        """Show ``need`` with the evidence that was read so far; ``several``: it stands for all that are marked."""
+        self.need, self.facts, self.several = need, tuple(facts), several
         self.repaint()
 
     def compose_lines(self, width: int) -> Sequence[Line]:
@@ -206,7 +206,7 @@ class WaysOut(Painted):
         if room <= 0:
             return []
         label = 11
-        facts = [Fact("cause", need.item.text), *self.facts]
+        facts = [Fact("marked" if self.several else "cause", need.item.text), *self.facts]
         lines: list[Line] = []
         for fact in facts:
             name = fact.label
@@ -227,7 +227,11 @@ class WaysOut(Painted):
         at: list[tuple[int, int, int]] = []
         x = 1
         if not item.exits:
-            return [(((" ", "text"), ("nothing to choose: it goes away by itself", "muted")), [])]
+            goes = item.kind in ("budget", "limit", "survivor")
+            nothing = "nothing to choose: it goes away by itself" if goes else "nothing to choose from here"
+            if self.several:
+                nothing = "no way out that all of them have: mark fewer"
+            return [(((" ", "text"), (nothing, "muted")), [])]
         for number, way in enumerate(item.exits[:9], start=1):
             text = f" {clean(way.label)}"
             size = 3 + cell_len(text)
@@ -236,7 +240,7 @@ class WaysOut(Painted):
                 spans, at, x = [(" ", "text")], [], 1
             off = self.read_only and way.action not in LOOKING
             spans += [
-                (f" {number} ", "muted" if off else "cap"),
+                ("   " if off else f" {number} ", "muted" if off else "cap"),
                 (text, "muted" if off else "text"),
                 ("   ", "text"),
             ]

@@ -36,7 +36,9 @@ class JournalLine(Painted):
 
     def note(self, note: Note) -> None:
         """Add what this console did."""
-        self.notes = [*self.notes[-19:], note]
+        # Said again, it stands there once, as of now.
+        before = self.notes[:-1] if self.notes and self.notes[-1].text == note.text else self.notes
+        self.notes = [*before[-19:], note]
         self.repaint()
 
     def compose_lines(self, width: int) -> Sequence[Line]:

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
+from meshtui.core import identity
 from meshtui.core.clock import ManualClock, SystemClock
+from meshtui.core.errors import InvalidInput, MeshtuiError
 from meshtui.core.fleet import FleetView, LaneSummary, names_of, run_dirs_in
 from meshtui.core.fleet_watch import FleetFollower, RunDirs
 from meshtui.core.journal import Journal
@@ -117,6 +119,57 @@ def test_a_summary_follows_whatever_happens_to_a_lane(tmp_path: Path) -> None:
     agrees(summary, run_dir)
     assert "quarantined" in {item.kind for item in summary.attention}
     assert record.envelope_id
+
+
+def ways(summary: LaneSummary) -> dict[str, list[str]]:
+    """The ways out by what they are about."""
+    return {one.subject: [way.action for way in one.exits] for one in summary.attention}
+
+
+def test_only_what_is_allowed_now_is_a_way_out(tmp_path: Path) -> None:
+    run_dir, lane = new_lane(tmp_path / "run")
+    reader = SummaryReader(run_dir)
+    lane.enqueue_many([phase("bad"), phase("held"), phase("later")])
+    finish_first(run_dir, "failed", error="exit 1")
+    park_first(run_dir)
+    (run_dir.lane.pending / "0000000000000000-0000000000000-junk.json").write_text("not JSON")
+    lane.interrupt()
+    junk = next(one.name for one in run_dir.lane.quarantine.iterdir() if "reason" not in one.name)
+    open_ways = {
+        "bad": ["requeue"],
+        "held": ["retry", "retry", "drop"],
+        junk: ["repair", "drop-file"],
+    }
+    assert ways(reader.refresh()) == open_ways
+    # Nothing goes behind a stop: what would be queued at the end is no way out.
+    lane.enqueue({"kind": "stop", "id": "the-stop"})
+    with pytest.raises(InvalidInput):
+        lane.requeue("bad")
+    assert ways(reader.refresh()) == {"bad": [], "held": ["retry", "retry", "drop"], junk: ["drop-file"]}
+    agrees(reader.refresh(), run_dir)
+    lane.answer("held", "retry")
+    lane.withdraw("the-stop")
+    assert ways(reader.refresh())["bad"] == ["requeue"]
+    agrees(reader.refresh(), run_dir)
+
+
+def test_the_runner_of_another_tool_leaves_no_way_out_that_it_would_refuse(tmp_path: Path) -> None:
+    run_dir, lane = new_lane(tmp_path / "run")
+    lane.enqueue_many([phase("bad"), phase("held")])
+    finish_first(run_dir, "failed", error="exit 1")
+    park_first(run_dir)
+    reader = SummaryReader(run_dir)
+    assert ways(reader.refresh())["held"] == ["retry", "retry", "drop"]
+    run_dir.lane.runner_lock.mkdir()
+    owner = {**identity.current().as_json(), "heartbeat_at": SystemClock().now_ms()}
+    (run_dir.lane.runner_lock / "owner.json").write_text(json.dumps(owner))
+    for refused in (lambda: lane.requeue("bad"), lambda: lane.answer("held", "retry")):
+        with pytest.raises(MeshtuiError):
+            refused()
+    summary = reader.refresh()
+    assert ways(summary) == {"bad": [], "held": []}
+    assert "another tool" in next(one.text for one in summary.attention if one.subject == "held")
+    agrees(summary, run_dir)
 
 
 def test_results_that_another_tool_writes_are_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

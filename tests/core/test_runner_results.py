@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 from meshtui.core.clock import SystemClock, iso
 from meshtui.core.engines.fake import FakeReply
 from meshtui.core.errors import InvalidInput, StorageError
+from meshtui.core.lane.runner import STATUS_SECONDS
 from meshtui.core.snapshot import take_snapshot
 from tests.support.runners import LaneBox, MakeBox, alive, begun, by_id, command, lane_config, load, pid_in
 from tests.support.waiting import wait_until
@@ -210,6 +213,20 @@ class TestOutput:
         assert not any(alive(pid) for pid in pids)
 
 
+def still(path: Path, seconds: float) -> Callable[[], bool]:
+    """Whether ``path`` was not written for ``seconds``, asked again and again."""
+    seen, since = 0, 0.0
+
+    def asked() -> bool:
+        nonlocal seen, since
+        written, now = path.stat().st_mtime_ns, time.monotonic()
+        if written != seen:
+            seen, since = written, now
+        return now - since >= seconds
+
+    return asked
+
+
 class TestStatusFile:
     def test_while_a_phase_runs(self, make_box: MakeBox) -> None:
         box = make_box(by_id(one=HANG))
@@ -228,6 +245,8 @@ class TestStatusFile:
         assert status["queue_depth"] == 1
         box.enqueue("three")
         wait_until(lambda: box.status()["queue_depth"] == 2)
+        # As long as nothing happens it is left alone: whoever looks would draw each time.
+        wait_until(still(box.paths.status, 4 * STATUS_SECONDS))
         runner.stop()
         status = box.status()
         assert (status["state"], status["active_envelope_id"], status["active_phase"]) == (

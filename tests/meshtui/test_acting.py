@@ -474,7 +474,7 @@ async def test_what_cannot_be_undone_any_more_says_why() -> None:
     async with console(engine=engine) as it:
         await it.press("w", "y")
         await it.until(lambda: len(engine.calls) == 1)
-        await it.until(lambda: len(it.lane.steps) == 1)
+        await it.until(lambda: len(it.app.steps) == 1)
         engine.the_operations.error = InvalidInput("a stop is waiting")
         await it.press("u")
         await it.until_shown("Cannot undo the withdrawal of US-015-plan: a stop is waiting")
@@ -485,7 +485,7 @@ async def test_an_enqueued_envelope_is_withdrawn_by_undo() -> None:
     async with console(engine=engine) as it:
         await it.press("e", *"new", "ctrl+s")
         await it.until(lambda: len(engine.calls) == 1)
-        await it.until(lambda: len(it.lane.steps) == 1)
+        await it.until(lambda: len(it.app.steps) == 1)
         await it.press("u")
         await it.until(lambda: engine.calls[-1] == ("withdraw", "phase-1"))
 
@@ -538,19 +538,6 @@ async def test_an_edit_that_changes_nothing_does_nothing_and_a_wrong_one_stays_i
         await it.press("ctrl+s")
         await it.until_shown("is as it was: nothing was changed")
         assert engine.calls == []
-
-
-async def test_an_edit_that_comes_too_late_says_so() -> None:
-    engine = FakeEngine(lane(3))
-    async with console(engine=engine) as it:
-        await it.press("E")
-        await it.until(lambda: isinstance(it.app.screen, EnqueueForm))
-        engine.the_operations.error = InvalidInput(
-            "was taken by the runner and is running: nothing was changed"
-        )
-        await it.press(*"now ", "ctrl+s")
-        await it.until_shown("nothing was changed")
-        assert len(it.lane.steps) == 0
 
 
 async def test_a_phase_with_a_schema_is_edited_as_json() -> None:

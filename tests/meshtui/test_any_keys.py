@@ -18,8 +18,10 @@ from meshtui.commands import COMMANDS
 from meshtui.core.clock import ManualClock
 from meshtui.core.errors import InvalidInput
 from meshtui.core.run_dir import RunDir
+from meshtui.fleet import RunDirFleet
 from meshtui.screens.answer import AnswerForm
 from meshtui.screens.confirm import Question
+from meshtui.screens.fleet import FleetScreen
 from tests.support.engine import FakeMissions, FakeRunner
 from tests.support.pilot import Console
 from tests.support.views import NOW
@@ -138,6 +140,62 @@ async def typed(
     return engine.done, len(confirmed)
 
 
+class NotingFleet(RunDirFleet):
+    """The real one, with engines that start nothing."""
+
+    def __init__(self, place: Path) -> None:
+        super().__init__([place])
+        self.engines: dict[Path, NotingEngine] = {}
+
+    def engine(self, run_dir: RunDir) -> NotingEngine:
+        return self.engines.setdefault(run_dir.root, NotingEngine(run_dir))
+
+    @property
+    def done(self) -> list[str]:
+        """What was done in any lane."""
+        return [name for engine in self.engines.values() for name in engine.done]
+
+
+async def typed_in_a_fleet(
+    place: Path, keys: list[str], size: tuple[int, int], *, read_only: bool
+) -> tuple[list[str], int]:
+    """The same in a console of all the lanes below ``place``."""
+    fleet = NotingFleet(place)
+    confirmed: list[str] = []
+    app = MeshtuiApp(RunDir(place), fleet=fleet, clock=ManualClock(NOW), read_only=read_only)
+    choose = Question.action_choose
+
+    def choosing(self: Question, name: str) -> None:
+        if name != "no":
+            confirmed.append(name)
+        choose(self, name)
+
+    def resting() -> bool:
+        return app._exit is True or not any(one.operating for one in app.bridges._bridges.values())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Question, "action_choose", choosing)
+        async with app.run_test(size=size, notifications=True) as pilot:
+            it = Console(app, pilot)
+            home = app.screen_stack[0]
+            assert isinstance(home, FleetScreen)
+            await it.until(lambda: home.view is not None and home.view.complete, "a first view")
+            for key in keys:
+                if app._exit:
+                    break
+                await pilot.press(key)
+            for _ in range(15):
+                await it.until(resting, "an end of the operations")
+                await pilot.pause()
+                if app._exit or app.screen is home:
+                    break
+                await pilot.press("escape")
+                await pilot.pause()
+            assert app._exit or app.screen is home, app.screen
+    assert app._exception is None
+    return fleet.done, len(confirmed)
+
+
 sequences = st.lists(st.sampled_from(KEYS), min_size=1, max_size=25)
 places = st.sampled_from(SAMPLES)
 sizes = st.sampled_from([(60, 18), (80, 24), (120, 40), (30, 8)])
@@ -176,3 +234,31 @@ def test_any_keys_over_any_directory(sample: Path, keys: list[str], size: tuple[
 @given(places, sequences, sizes)
 def test_any_keys_where_one_only_looks(sample: Path, keys: list[str], size: tuple[int, int]) -> None:
     check(sample, keys, size, read_only=True)
+
+
+def check_fleet(keys: list[str], size: tuple[int, int], *, read_only: bool) -> None:
+    memory = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as folder:
+        place = Path(folder) / "lanes"
+        for sample in SAMPLES:
+            shutil.copytree(sample, place / sample.name)
+        before = contents(place)
+        done, confirmed = asyncio.run(typed_in_a_fleet(place, keys, size, read_only=read_only))
+        if read_only:
+            assert done == []
+        if not done:
+            assert contents(place) == before
+        if confirmed == 0 and "u" not in keys:
+            assert not set(done) & set(LOSING), done
+
+
+@patient
+@given(sequences, sizes)
+def test_any_keys_in_a_fleet(keys: list[str], size: tuple[int, int]) -> None:
+    check_fleet(keys, size, read_only=False)
+
+
+@patient
+@given(sequences, sizes)
+def test_any_keys_in_a_fleet_where_one_only_looks(keys: list[str], size: tuple[int, int]) -> None:
+    check_fleet(keys, size, read_only=True)

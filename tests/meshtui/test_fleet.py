@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from meshtui.core.fleet import FleetView
+from meshtui.core.fleet import Active, FleetView
 from meshtui.screens.confirm import Confirm
 from meshtui.screens.fleet import FleetScreen
 from meshtui.screens.inbox import InboxScreen
@@ -19,6 +19,7 @@ from meshtui.widgets.fleet import FleetTable
 from meshtui.widgets.inbox import InboxTable, WaysOut
 from tests.support.fleet_pilot import FleetConsole, fleet_console
 from tests.support.fleets import ROOT, crowd, failed, fleet, parked, summary
+from tests.support.views import NOW
 
 
 def calm() -> FleetView:
@@ -274,9 +275,20 @@ async def test_more_than_fit_are_told_and_shown_by_I() -> None:
 
 async def test_read_only_looks_only() -> None:
     async with fleet_console(fleet(8), read_only=True) as it:
+        text = it.text()
+        assert "read-only" in text.splitlines()[0]
+        # A way out is named without the number that would take it.
+        assert "start runner" in text
+        assert "1  start runner" not in text
         await it.press("1")
         await it.until_shown("This console is read-only")
-        await it.press("tab", "enter")
+        await it.press("1", "1")
+        assert len([one for one in it.app._notifications if "read-only" in one.message]) == 1
+        await it.press("I")
+        assert "read-only" in it.text().splitlines()[0]
+        await it.press("escape", "colon", *"interrupt")
+        await it.until_shown("Not now: This console is read-only")
+        await it.press("escape", "tab", "enter")
         await it.until(lambda: it.shows(LaneScreen) and it.lane.view is not None)
         assert it.lane.read_only
         assert it.fleet.calls("docs") == []
@@ -304,6 +316,22 @@ async def test_help_and_palette_open_from_the_fleet() -> None:
         await it.until_shown("Open the inbox")
         await it.press("escape", "q")
         await it.until(lambda: it.app._exit)
+
+
+async def test_the_same_filter_is_understood_by_lanes_and_items() -> None:
+    ours, theirs = replace(failed("US-1"), engine="codex"), replace(failed("US-2"), engine="claude")
+    lanes = [
+        summary("api", ours, active=Active("x", NOW - 900_000, engine="codex"), cost_today=3.0),
+        summary("web", theirs, active=Active("y", NOW - 900_000, engine="claude")),
+        summary("docs", active=Active("z", NOW - 60_000, engine="codex")),
+    ]
+    async with fleet_console(FleetView.of(lanes)) as it:
+        await it.press("slash", *"status:failed engine:codex age>10m", "enter")
+        assert [need.item.subject for need in it.home.inbox.rows] == ["US-1/tests"]
+        await it.press("escape", "tab", "slash", *"status:running engine:codex age>10m", "enter")
+        assert [lane.name for lane in it.home.table.rows] == ["api"]
+        await it.press("escape", "slash", *"cost>2", "enter")
+        assert [lane.name for lane in it.home.table.rows] == ["api"]
 
 
 # The inbox by itself

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from textual.theme import BUILTIN_THEMES
@@ -13,7 +14,12 @@ from meshtui.commands import COMMANDS
 from meshtui.key_check import all_bindings, check_keys
 from meshtui.keymap import display, keymap, known_key, normal
 from meshtui.settings import MAX_BYTES, Settings, config_path, line_of, load_settings, speaks_utf8
+from meshtui.widgets.inbox import InboxTable
 from tests.support.cli import Cli
+from tests.support.fleet_pilot import fleet_console
+from tests.support.fleets import fleet
+from tests.support.pilot import console
+from tests.support.views import lane
 
 Write = Callable[[str], dict[str, str]]
 
@@ -278,6 +284,20 @@ def test_config_check(cli: Cli, write: Write, monkeypatch: pytest.MonkeyPatch) -
 def test_themes_and_columns_are_listed(cli: Cli) -> None:
     assert set(BUILTIN_THEMES) < set(cli.raw("config", "themes").out.split())
     assert cli.raw("config", "columns", "--json").json["pending"][:2] == ["#", "story / phase"]
+
+
+async def test_the_columns_of_the_fleet_and_the_inbox_are_chosen_too() -> None:
+    settings = Settings(
+        columns=MappingProxyType({"fleet": ("needs you", "lane"), "inbox": ("subject", "lane", "what")})
+    )
+    async with fleet_console(fleet(3), settings=settings) as it:
+        assert [column.title for column, _ in it.home.table.layout_of(110).columns] == ["needs you", "lane"]
+        inbox = [column.title for column, _ in it.home.inbox.layout_of(110).columns]
+        assert inbox == ["subject", "lane", "what"]
+    async with console(lane(3, attention=2), settings=settings) as it:
+        await it.press("I")
+        [table] = it.app.screen.query(InboxTable)
+        assert [column.title for column, _ in table.layout_of(110).columns] == ["subject", "what"]
 
 
 def test_a_frame_is_drawn_as_set_and_problems_go_to_stderr(

@@ -15,6 +15,7 @@ from meshtui.core.fleet import FleetView
 from meshtui.core.run_dir import RunDir
 from meshtui.messages import FleetChanged
 from meshtui.screens.fleet import FleetScreen
+from meshtui.settings import Settings
 from tests.support.fleets import ROOT, FakeFleet
 from tests.support.pilot import Console
 from tests.support.views import NOW
@@ -66,11 +67,17 @@ class FleetConsole(Console):
 
 @asynccontextmanager
 async def fleet_console(
-    view: FleetView | None, *, size: tuple[int, int] = (120, 40), read_only: bool = False
+    view: FleetView | None,
+    *,
+    size: tuple[int, int] = (120, 40),
+    read_only: bool = False,
+    settings: Settings | None = None,
 ) -> AsyncIterator[FleetConsole]:
     """A console on ``view``, with a fake engine behind each lane."""
     fleet, clock = FakeFleet(view), ManualClock(NOW)
-    app = MeshtuiApp(RunDir(ROOT), fleet=fleet, clock=clock, read_only=read_only)
+    app = MeshtuiApp(
+        RunDir(ROOT), fleet=fleet, clock=clock, read_only=read_only, settings=settings or Settings()
+    )
     async with app.run_test(size=size, notifications=True, tooltips=True) as pilot:
         it = FleetConsole(app, pilot, fleet, clock)
         await it.until(lambda: view is None or it.home.view is not None, "a first view")
