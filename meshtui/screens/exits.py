@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from meshtui import receipts, undo
 from meshtui.bridge import Bridge
+from meshtui.commands import key_of
 from meshtui.core.view import Attention, Exit
 from meshtui.receipts import Said, count
 from meshtui.screens.acting import Undo, Work
@@ -210,7 +211,7 @@ class ExitTaking(_Base):
             loss += f" {receipts.names(after)} cannot run without it."
         self.ask(
             f"Kill {loop.loop_id}?",
-            f"{loss} r resumes the mission later.",
+            f"{loss} {key_of('resume_mission')} resumes the mission later.",
             "Kill",
             lambda: bridge.operate_missions(
                 lambda ops: ops.kill(mission, loop.loop_id), receipts.loops_killed

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from meshtui.commands import Situation, bindings
+from meshtui.commands import Situation, bindings, key_of
 from meshtui.core.fleet import FleetView, LaneSummary
 from meshtui.messages import FleetChanged
 from meshtui.screens.needs import NeedsScreen
@@ -136,7 +136,11 @@ class FleetScreen(NeedsScreen, Screen[None]):
         self.query_one(WaysOut).styles.height = ways
         bar = self.query_one("#inbox-filter")
         panel.styles.height = rows + ways + FRAME + (2 if bar.display else 0) - (2 if lines < 16 else 0)
-        panel.border_subtitle = f"{rows} of {number(count)} · I shows all" if rows < count else ""
+        panel.border_subtitle = (
+            f"{rows} of {number(count)} · {key_of('inbox')} shows all"
+            if rows < count and not self.inbox.filter
+            else ""
+        )
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._share_room)

@@ -13,7 +13,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from meshtui.core.view import Row
+from meshtui.keymap import typed
 from meshtui.screens.confirm import choice
+from meshtui.screens.keys_here import key_in
 from meshtui.text import clean, moment
 from meshtui.theme import MODALS
 
@@ -37,7 +39,9 @@ class ExtendForm(ModalScreen[float]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"More time for {clean(self.row.title)}")
-            dialog.border_subtitle = Content("esc leaves it")
+            dialog.border_subtitle = Content(
+                f"{typed('app.keys_here', 'f1')} keys · {key_in(self, 'extend.leave')} leaves it"
+            )
             due = self.row.deadline_at
             text = (
                 f"Its deadline is {moment(due)}." if due is not None else "It has no deadline that is known."
@@ -48,7 +52,7 @@ class ExtendForm(ModalScreen[float]):
                 yield Input(str(MINUTES[1]), id="minutes", compact=True)
                 yield Static("", id="minutes-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave it", "esc", "leave")
+                yield choice("Leave it", key_in(self, "extend.leave"), "leave")
                 for minutes in MINUTES:
                     yield Button(f"+{minutes}", id=f"add-{minutes}", compact=True)
 
@@ -100,7 +104,9 @@ class MessageForm(ModalScreen[str]):
         row = self.row
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"Message to {clean(row.story_id or row.title)}")
-            dialog.border_subtitle = Content("esc sends nothing")
+            dialog.border_subtitle = Content(
+                f"{typed('app.keys_here', 'f1')} keys · {key_in(self, 'message.leave')} sends nothing"
+            )
             when = "when it ends" if row.section == "active" else "ahead of the queue"
             whose = f"story {clean(row.story_id)}" if row.story_id else "phases without a story"
             yield Static(
@@ -111,7 +117,7 @@ class MessageForm(ModalScreen[str]):
                 yield Input(placeholder="what it is to do", id="message", compact=True)
                 yield Static("", id="message-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave it", "esc", "leave")
+                yield choice("Leave it", key_in(self, "message.leave"), "leave")
                 yield choice("Send", "enter", "send")
 
     def on_mount(self) -> None:

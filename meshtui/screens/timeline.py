@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from meshtui.commands import key_of
 from meshtui.core.history import History
 from meshtui.core.mesh.view import MissionView
 from meshtui.core.view import LaneView
@@ -49,14 +50,15 @@ class Timeline(Seeing):
         Binding("enter", "go", "Go to", show=False, id="timeline.go"),
     ]
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("j/k", "track"),
-        ("[ ]", "bar"),
-        ("+/-", "zoom"),
-        ("h/l", "earlier/later"),
-        ("0", "whole"),
-        ("enter", "go to"),
-        ("tab", "lane/missions"),
-        ("esc", "close"),
+        ("seeing.down seeing.up", "track"),
+        ("timeline.bar_before timeline.next_bar", "bar"),
+        ("timeline.zoom_in timeline.zoom_out", "zoom"),
+        ("timeline.earlier timeline.later", "earlier/later"),
+        ("timeline.whole", "whole"),
+        ("timeline.go", "go to"),
+        ("seeing.next", "lane/missions"),
+        ("seeing.keys", "keys"),
+        ("seeing.close", "close"),
     )
 
     def __init__(self, view: LaneView, history: History | None = None, *, source: str | None = None) -> None:
@@ -81,7 +83,7 @@ class Timeline(Seeing):
         return lane_rows(self.view, self.history or History())
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        left_out = {"tab"} if len(self.sources()) < 2 else set()
+        left_out = {"seeing.next"} if len(self.sources()) < 2 else set()
         return [item for item in self.KEYS if item[0] not in left_out]
 
     def _place(self, rows: Sequence[Row]) -> int:
@@ -129,10 +131,10 @@ class Timeline(Seeing):
 
     def _nothing(self) -> str:
         if self.source is not None:
-            return " No loop has started yet: r starts the mission."
+            return f" No loop has started yet: {key_of('resume_mission')} starts the mission."
         if self.history is None:
             return " Reading the journal…"
-        return " No phase has started yet: s starts a runner."
+        return f" No phase has started yet: {key_of('runner')} starts a runner."
 
     # -- keys ---------------------------------------------------------------------------------------
 

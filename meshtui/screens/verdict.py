@@ -14,7 +14,9 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static
 
 from meshtui.core.mesh.view import LoopRow, MissionView
+from meshtui.keymap import typed
 from meshtui.screens.confirm import choice
+from meshtui.screens.keys_here import key_in
 from meshtui.text import clean
 from meshtui.theme import MODALS
 
@@ -48,21 +50,24 @@ class VerdictForm(ModalScreen[Given]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"Decide on {clean(self.loop.key)}")
-            dialog.border_subtitle = Content("esc leaves it open")
+            dialog.border_subtitle = Content(
+                f"{typed('app.keys_here', 'f1')} keys · {key_in(self, 'verdict.leave')} leaves it open"
+            )
             yield Static(self._facts(), classes="text")
             with Horizontal(classes="field"):
                 yield Static("reason", classes="label")
                 yield Input(placeholder="recorded with your name", id="reason", compact=True)
                 yield Static("", id="reason-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave it", "esc", "leave")
-                yield choice("Approve", "^a", "approve")
-                yield choice("Reject", "^r", "reject", danger=True)
+                yield choice("Leave it", key_in(self, "verdict.leave"), "leave")
+                yield choice("Approve", key_in(self, "verdict.approve"), "approve")
+                yield choice("Reject", key_in(self, "verdict.reject"), "reject", danger=True)
 
     def _facts(self) -> Content:
         loop = self.loop
         parts: list[str | tuple[str, str]] = [(clean(loop.handoff_reason or "a person decides"), "bold")]
-        parts.append(f"\n{clean(loop.risk)} risk")
+        if loop.risk_reasons or not (loop.handoff_reason or "").startswith(f"risk {loop.risk}"):
+            parts.append(f"\n{clean(loop.risk)} risk")
         if loop.risk_reasons:
             parts.append((f": {clean('; '.join(loop.risk_reasons))}", "$quiet"))
         number = len(loop.changed_files)
