@@ -6,6 +6,8 @@ PY = $(VENV)/bin/python
 STAMP = $(VENV)/.made
 PYTHON =
 ARGS =
+# How many tests run at once; 0 runs them in pytest's own process, for a debugger.
+JOBS = 2
 
 help:
 	@echo 'make demo         builds a small repository and a lane, works it, shows it'
@@ -20,7 +22,7 @@ demo: $(STAMP)
 	@$(PY) -m meshtui demo $(ARGS)
 
 test: $(STAMP)
-	@$(PY) -m pytest $(ARGS)
+	@$(PY) -m pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 test-engines: $(STAMP)
 	@$(PY) -m tests.engines.isolate $(ARGS)

@@ -95,10 +95,9 @@ class MeshMissions:
 
     def reload(self, mission_id: str) -> tuple[Plan, Sequence[str]]:
         """The plan as it stands in its file, checked again."""
-        from meshtui.core.mesh.files import load_plan
-        from meshtui.core.mesh.service import broken
+        from meshtui.core.mesh.service import broken, edited_plan
 
-        made = load_plan(self._paths(mission_id))
+        made = edited_plan(self._paths(mission_id))
         return made, broken(made)
 
     def forget(self, mission_id: str) -> None:

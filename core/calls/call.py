@@ -15,7 +15,7 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -402,10 +402,12 @@ class Call:
         for _ in range(_LOOKS):
             if ender.scan():
                 return True
-            if not storage.is_locked(self.lock_path):
+            if not self.held():
                 return False
             time.sleep(_FIRST_PAUSE)
-        return False
+        # Only what looks into each process finds who holds it.
+        ender.thorough = True
+        return bool(ender.scan())
 
     def _circle(self) -> Circle:
         who = self.process()
@@ -414,17 +416,14 @@ class Call:
         if who is None or identity.presence(who) == "unknown" or _other_boot(who):
             return Circle(self.call_id, None, lambda started: False, self._strangers)
         if self._wrapper() is not None:
-            return Circle(self.call_id, who.pid, lambda started: True, self._strangers)
-        ended = self.exit()
-        limit = ended.ended_at_ms if ended is not None else 0
-        now_ms = SystemClock().now_ms()
-        return Circle(
-            self.call_id,
-            who.pid,
+            ours: Callable[[float], bool] = lambda started: True  # noqa: E731
+        else:
+            ended = self.exit()
+            limit = ended.ended_at_ms if ended is not None else 0
+            now_ms = SystemClock().now_ms()
             # Its number cannot have been given out again before it ended.
-            lambda started: started_ms(started, now_ms) <= limit,
-            self._strangers,
-        )
+            ours = lambda started: started_ms(started, now_ms) <= limit  # noqa: E731
+        return Circle(self.call_id, who.pid, ours, self._strangers, self.lock_path, who.process_started_at)
 
     def _watch(self) -> int | None:
         """A descriptor that turns readable when the wrapper is gone; ``None`` where there is none."""

@@ -2,7 +2,7 @@
 
 A process belongs to a call when it carries the call's id in its environment, wherever it went, or is in the
 session that the wrapper leads; where environments are not shown, or were cleared, also when it descends
-from one that does. Pids are checked against start times before a signal, since numbers are given out again.
+from one that does. On Linux one that left all of that behind and kept the call's lock is found by that. Pids are checked against start times before a signal, since numbers are given out again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from meshtui.core import identity
 from meshtui.core.calls.spec import CALL_ID_VARIABLE
@@ -85,6 +86,10 @@ class Circle:
     """Whether a process of that session that started then is of this call's: session ids are reused."""
     strangers: Mapping[int, int] = field(default_factory=dict)
     """Processes that ran before the call did, see :func:`strangers`."""
+    lock: Path | None = None
+    """The call's lock, which its processes inherit."""
+    since: float | None = None
+    """When the wrapper started: an older process that has the lock open is a runner that starts the call."""
 
     def members(self, *, thorough: bool) -> list[Member]:
         """The call's processes that run now, the wrapper among them.
@@ -111,7 +116,22 @@ class Circle:
                 if pid == own or (member := _member(pid)) is None or self._is_wrappers(pid):
                     continue
                 found[pid] = member
+        if thorough:
+            for pid in pids:
+                if pid != own and pid not in found and (member := self._holder(pid)) is not None:
+                    found[pid] = member
         return list(found.values())
+
+    def _holder(self, pid: int) -> Member | None:
+        """Process ``pid`` if it inherited the call's lock; one that only asks for it holds none."""
+        if self.lock is None or self.since is None or not _LINUX:
+            return None
+        member = _member(pid)
+        return (
+            member
+            if member is not None and member.started >= self.since and _has_locked(pid, self.lock)
+            else None
+        )
 
     def _counts(self, member: Member, needle: bytes) -> bool:
         """Whether a process of the session is of the call and not of a later one, nor the wrapper's own."""
@@ -196,6 +216,27 @@ def _carries(pid: int, needle: bytes) -> bool:
     finally:
         os.close(fd)
     return needle in data and needle in data.split(b"\0")
+
+
+def _has_locked(pid: int, path: Path) -> bool:
+    """Whether ``pid`` has ``path`` open with an exclusive lock on it (Linux)."""
+    try:
+        wanted = path.stat()
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        # Gone, or another user's.
+        return False
+    for name in names:
+        try:
+            fd = f"/proc/{pid}/fd/{name}"
+            if os.readlink(fd).endswith(f"/{path.name}") and os.path.samestat(os.stat(fd), wanted):  # noqa: PTH115
+                facts = identity.read_proc(f"/proc/{pid}/fdinfo/{name}").splitlines()
+                if any(b"FLOCK" in line and b"WRITE" in line for line in facts):
+                    return True
+        except OSError:
+            # Closed since.
+            continue
+    return False
 
 
 def _carries_elsewhere(pid: int, needle: bytes) -> bool:

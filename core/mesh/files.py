@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from meshtui.core.models.mesh import LoopState, Plan
 
 MAX_BYTES = 64 << 20
+MAX_FAULTS = 20
+"""So many faults of a file are told one by one."""
 Model = TypeVar("Model", bound="BaseModel")
 
 
@@ -53,10 +55,11 @@ def read_model(path: Path, model: type[Model]) -> Model | None:
 
 
 def one_line(error: ValidationError) -> str:
-    """The first thing a model has against a file."""
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"])
-    return f"{where}: {first['msg']}"
+    """What a model has against a file, everything at once."""
+    found = error.errors(include_url=False, include_input=False)
+    said = [f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}" for one in found[:MAX_FAULTS]]
+    more = [f"{len(found) - MAX_FAULTS} more"] if len(found) > MAX_FAULTS else []
+    return "; ".join([*said, *more])
 
 
 def load_plan(paths: MissionPaths) -> Plan:

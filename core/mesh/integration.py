@@ -19,7 +19,7 @@ from meshtui.core.mesh.context import (
     Progress,
 )
 from meshtui.core.mesh.files import read_json, read_state, write_json, write_state
-from meshtui.core.mesh.gates import BUILTIN, GateRunner
+from meshtui.core.mesh.gates import BUILTIN, FINAL_ARBITER, GateRunner
 from meshtui.core.mesh.paths import LoopPaths, relative
 from meshtui.core.mesh.prompts import arbiter_prompt
 from meshtui.core.mesh.proof import loop_proof
@@ -27,7 +27,7 @@ from meshtui.core.mesh.sideeffects import side_effect_report
 from meshtui.core.mesh.tasks import Task, worker_evidence
 from meshtui.core.mesh.verdicts import NO_VERDICT, needs_verdict, verdict_in
 from meshtui.core.mesh.workers import Crew
-from meshtui.core.mesh.worktrees import LoopWorktrees
+from meshtui.core.mesh.worktrees import BRANCHES, LoopWorktrees
 from meshtui.core.models.mesh import MERGE, Handoff, LoopState, Node, Phase, Status
 from meshtui.core.vcs import worktree as trees
 from meshtui.core.vcs.change import diff, snapshot
@@ -166,7 +166,9 @@ class IntegrationRuntime:
                 self._worktrees.reset(context.base)
                 self._write_merge(False, applied, conflicts, attempts, counts, touched, None)
                 raise LoopBlocked(
-                    f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}"
+                    f"merge: {node.loop_id} conflicts in {names} with {', '.join(applied) or 'the base'}; "
+                    f"merge their branches {BRANCHES}/{context.plan.mission_id}/… by hand, "
+                    "or plan again with one loop for both"
                 )
         head = Git(place).head_commit()
         self._worktrees.clean_at = head
@@ -216,7 +218,10 @@ class IntegrationRuntime:
         write_json(self._context.paths.merge, self._merge)
 
     def _run_gates(self) -> None:
-        gates = [*self._node.gates.local, *self._node.gates.integration]
+        mine, others = self._node.gates, [node.gates for node in self._context.plan.graph.nodes]
+        # What a loop names for the merged result is run on it: a gate that nobody runs would pass.
+        gates = [*mine.local, *mine.checker, *mine.integration]
+        gates += [gate for each in others for gate in (*each.integration, *each.final)]
         real = [gate for gate in dict.fromkeys(gates) if gate not in BUILTIN]
         if not real:
             return
@@ -247,7 +252,10 @@ class IntegrationRuntime:
         if not effects["ok"]:
             raise LoopBlocked(*effects["blockers"])
         self._make_branch(head)
-        required = any(node.risk.requires_gpt_final for node in context.plan.graph.nodes)
+        required = any(
+            node.risk.requires_gpt_final or FINAL_ARBITER in node.gates.all
+            for node in context.plan.graph.nodes
+        )
         if not required:
             return self._end("completed", [])
         verdict = read_json(context.paths.arbiter)

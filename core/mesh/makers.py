@@ -18,7 +18,7 @@ from meshtui.core.mesh.workers import Crew
 from meshtui.core.mesh.worktrees import LoopWorktrees
 from meshtui.core.models.mesh import Node, OwnerScope
 from meshtui.core.vcs.change import Change, Snapshot, outside, snapshot
-from meshtui.core.vcs.patching import apply_change
+from meshtui.core.vcs.patching import apply_change, without
 
 FRESH = "-fresh"
 """Ends the slot of a maker that is tried once more without its session."""
@@ -242,26 +242,37 @@ class Makers:
         return relative(self._context.run_dir, path)
 
     def _join(self, parts: Sequence[OwnerScope], places: Sequence[Path], start: str) -> str:
-        """Put the makers' patches together in maker order; the commit of the whole."""
+        """Put the makers' patches together in maker order; the commit of the whole.
+
+        What a maker wrote outside its part stays out: there it would have to be undone by a second such
+        write, or count as the loop's own work once nobody writes it again.
+        """
         progress, main = self._progress, self._worktrees.main
         self._worktrees.ensure_at(start)
         self._worktrees.clean_at = None
         for number, (part, place) in enumerate(zip(parts, places, strict=True), 1):
             own = self._snapshot(place, start)
             self._note_lost(own, place, f"maker-{number}")
-            for path in outside(own.change, part):
+            if not own.change.files:
+                continue
+            who, stray = f"maker-{number}", outside(own.change, part)
+            result = apply_change(main, own.change, three_way=True, dry=bool(stray))
+            kept = self._keep_patch(own.change, who) if stray or not result.ok else ""
+            for path in stray:
                 inside = not outside_scope(path, self._node.owner_scope)
                 where = "in a sibling's part" if inside else "outside the loop's scope"
                 progress.violations.append(path)
-                progress.findings.append(f"violation: maker-{number} wrote {path}, {where}")
-            if not own.change.files:
-                continue
-            result = apply_change(main, own.change, three_way=True)
+                progress.findings.append(
+                    f"violation: {who} wrote {path}, {where}; it was left out (and kept in {kept})"
+                )
+            if stray:
+                rest = without(place, own.change, stray)
+                fits = apply_change(main, rest, three_way=True) if rest.files else result
+                result = fits if result.ok else result
             if not result.ok:
                 names = ", ".join(result.conflicts) or "its files"
-                kept = self._keep_patch(own.change, f"maker-{number}")
                 progress.findings.append(
-                    f"the patch of maker-{number} conflicts in {names} (it is kept in {kept}): "
+                    f"the patch of {who} conflicts in {names} (it is kept in {kept}): "
                     f"{result.output[-500:].strip()}"
                 )
         return self._snapshot(main, self._context.base).commit

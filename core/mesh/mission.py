@@ -118,11 +118,9 @@ class MissionRunner:
     def run(self) -> MissionOutcome:
         """Run the mission; raises :class:`Held` if another runner does, :class:`InvalidInput` for a broken plan."""
         plan = load_plan(self.paths)
-        blockers = [*plan.blockers, *check_plan(plan)]
+        blockers = check_plan(plan)
         if blockers:
-            raise InvalidInput(
-                f"the plan of {plan.mission_id} is broken: {'; '.join(dict.fromkeys(blockers))}"
-            )
+            raise InvalidInput(f"the plan of {plan.mission_id} is broken: {'; '.join(blockers)}")
         asked = self._clock.now_ms()
         self._lease.acquire()
         try:

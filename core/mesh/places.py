@@ -59,9 +59,12 @@ def _folders(run_dir: RunDir) -> list[Path]:
 
 
 def worktrees_of(config: Config, repo: Path) -> Path:
-    """Where worktrees of ``repo`` stand."""
+    """Where worktrees of ``repo`` stand; ``[mesh] worktrees`` is relative to it, and ``~`` is one's home."""
     named = config.mesh.worktrees
-    return Path(named) if named else default_worktrees(repo)
+    if not named:
+        return default_worktrees(repo)
+    home, _, rest = named.partition("/")
+    return Path(os.path.normpath(Path.home() / rest if home == "~" else repo / named))
 
 
 def default_worktrees(repo: Path) -> Path:

@@ -47,15 +47,33 @@ def graph_text(plan: Plan, states: States | None = None) -> str:
     for root in _roots(plan, nodes):
         lines += _tree(root, nodes, states, drawn)
     for overlap in plan.overlaps:
-        text = (
-            overlap.get("text")
-            or f"{overlap.get('first')} and {overlap.get('second')}: {overlap.get('action')}"
-        )
-        lines.append(f"overlap: {_safe(str(text))}")
+        lines.append(f"overlap: {_safe(overlap_text(overlap))}")
     if plan.domains_truncated:
         lines.append(f"left out, no loop for them: {', '.join(map(_safe, plan.domains_truncated))}")
     lines += [f"blocker: {_safe(text)}" for text in plan.blockers]
     return "\n".join(lines) + "\n"
+
+
+def overlap_text(overlap: Mapping[str, Any]) -> str:
+    """An overlap as one sentence: which loops, what was done about it, and which paths touch how."""
+    text = str(
+        overlap.get("text") or f"{overlap.get('first')} and {overlap.get('second')}: {overlap.get('action')}"
+    )
+    found = overlap.get("paths")
+    pairs = [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    shown = [_touch(item) for item in pairs[:MAX_ENTRIES]]
+    if len(pairs) > MAX_ENTRIES:
+        shown.append(f"{len(pairs) - MAX_ENTRIES} more")
+    return f"{text} ({'; '.join(shown)})" if shown else text
+
+
+def _touch(pair: Mapping[str, Any]) -> str:
+    one, other, how = pair.get("first"), pair.get("second"), pair.get("how")
+    if how == "same":
+        return f"both own {one}"
+    if how == "case":
+        return f"only case keeps {one} and {other} apart"
+    return f"{one} lies in {other}" if how == "inside" else f"{other} lies in {one}"
 
 
 def _nodes(plan: Plan) -> dict[str, Node]:

@@ -94,7 +94,7 @@ _CI_FILES = names(
     ".gitlab-ci.yml .travis.yml jenkinsfile azure-pipelines.yml bitbucket-pipelines.yml .drone.yml "
     "appveyor.yml .appveyor.yml .cirrus.yml codemagic.yaml cloudbuild.yaml buildspec.yml"
 )
-_AGENT_FOLDERS = {".claude", ".codex", ".cursor", ".gemini", ".aider", ".windsurf", ".continue"}
+_AGENT_FOLDERS = {".claude", ".codex", ".grok", ".cursor", ".gemini", ".aider", ".windsurf", ".continue"}
 _AGENT_FILES = names(
     "claude.md agents.md gemini.md meshtui.toml .mcp.json .cursorrules .windsurfrules "
     "copilot-instructions.md .aider.conf.yml"
@@ -134,6 +134,11 @@ def is_doc(path: str) -> bool:
     """Whether ``path`` is a document."""
     *folders, name = path.lower().split("/")
     return name.rpartition(".")[2] in DOC_ENDINGS or (bool(folders) and folders[0] in DOC_FOLDERS)
+
+
+def is_requirements(name: str) -> bool:
+    """Whether a file called ``name`` (lower case) lists requirements for pip."""
+    return _REQUIREMENTS.fullmatch(name) is not None
 
 
 @lru_cache(maxsize=200_000)
@@ -176,7 +181,7 @@ def _by_file(low: str, folders: list[str], name: str) -> list[Touch]:
         found.append(Touch("scheduler", "high"))
     if name in LOCK_FILES:
         found.append(Touch("lock", "medium"))
-    if name in MANIFESTS or _REQUIREMENTS.fullmatch(name):
+    if name in MANIFESTS or is_requirements(name):
         found.append(Touch("manifest", "medium"))
     return found
 

@@ -19,12 +19,13 @@ from meshtui.core.mesh import control
 from meshtui.core.mesh.context import EngineFactory
 from meshtui.core.mesh.facts import graph_of
 from meshtui.core.mesh.files import load_plan, read_json, read_state, write_json, write_state
+from meshtui.core.mesh.gates_config import MAX_FILE
 from meshtui.core.mesh.integration import ARBITER
 from meshtui.core.mesh.mission import MissionOptions, MissionOutcome, MissionRunner
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places, worktrees_of
 from meshtui.core.mesh.planner import PlanRequest, plan
-from meshtui.core.mesh.validate import check_plan
+from meshtui.core.mesh.validate import MESHTUI, check_plan
 from meshtui.core.models.mesh import ENDED, Handoff, Parallelism, Plan, is_mesh_id
 from meshtui.core.run_dir import RunDir
 from meshtui.core.vcs.git import Git
@@ -113,6 +114,8 @@ def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clo
             files=tuple(git.tracked_files(base)),
             base_commit=base,
             max_active=options.max_active,
+            # Loops start from the base: what is not committed says nothing about the gates there.
+            read=lambda path: git.read_file(base, path, limit=MAX_FILE),
         )
     )
     write_json(paths.plan, made.as_json())
@@ -125,8 +128,18 @@ def make_plan(run_dir: RunDir, request: str, options: PlanOptions, *, clock: Clo
 
 
 def broken(made: Plan) -> list[str]:
-    """Everything that is wrong with a plan."""
-    return list(dict.fromkeys([*made.blockers, *check_plan(made)]))
+    """Everything that is wrong with a plan as it stands now."""
+    return check_plan(made)
+
+
+def edited_plan(paths: MissionPaths) -> Plan:
+    """A plan that somebody edited, checked again: its file lists the blockers it has now."""
+    made = load_plan(paths)
+    found = check_plan(made)
+    if found != made.blockers and made.planner.get("made_by") == MESHTUI:
+        made.blockers = found
+        write_json(paths.plan, made.as_json())
+    return made
 
 
 def open_mission(

@@ -6,6 +6,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from meshtui.core.clock import iso
+from meshtui.core.mesh import risk
 from meshtui.core.mesh.context import MissionContext
 from meshtui.core.mesh.files import read_json
 from meshtui.core.mesh.paths import relative
@@ -13,46 +14,23 @@ from meshtui.core.mesh.scope import holds
 from meshtui.core.models.mesh import SIDE_EFFECTS
 from meshtui.core.vcs.change import Change
 
-LOCK_FILES = frozenset(
-    {
-        "package-lock.json", "npm-shrinkwrap.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb", "poetry.lock",
-        "uv.lock", "Pipfile.lock", "pdm.lock", "Cargo.lock", "go.sum", "Gemfile.lock", "composer.lock",
-        "requirements.lock", "flake.lock",
-    }
-)  # fmt: skip
 DEPENDENCY_FILES = frozenset(
     {
-        "package.json", "pyproject.toml", "setup.py", "setup.cfg", "requirements.txt", "Pipfile", "Cargo.toml",
-        "go.mod", "Gemfile", "composer.json", "pom.xml", "build.gradle", "build.gradle.kts",
+        "package.json", "pyproject.toml", "setup.py", "setup.cfg", "pipfile", "cargo.toml", "go.mod", "go.work",
+        "gemfile", "composer.json", "mix.exs", "pom.xml", "build.gradle", "build.gradle.kts", "environment.yml",
+        "deno.json", "requirements.lock",
     }
 )  # fmt: skip
-AGENT_PARTS = frozenset(
-    {
-        ".claude",
-        ".codex",
-        ".grok",
-        ".cursor",
-        ".gemini",
-        ".mcp.json",
-        "CLAUDE.md",
-        "AGENTS.md",
-        "GEMINI.md",
-        ".cursorrules",
-        "meshtui.toml",
-    }
-)
-CI_PARTS = frozenset(
-    {
-        ".github",
-        ".gitlab-ci.yml",
-        ".circleci",
-        "Jenkinsfile",
-        ".ci",
-        "azure-pipelines.yml",
-        ".buildkite",
-        ".travis.yml",
-    }
-)
+"""Manifests that say what is installed, lower case; others, a Makefile say, are a part of the source."""
+
+
+def _kinds(path: str) -> set[str]:
+    return {touch.kind for touch in risk.touch_of(path)}
+
+
+def _is_package(path: str) -> bool:
+    name = PurePosixPath(path).name.lower()
+    return name in DEPENDENCY_FILES or risk.is_requirements(name) or "lock" in _kinds(path)
 
 
 def side_effect_report(context: MissionContext, change: Change) -> dict[str, Any]:
@@ -70,13 +48,9 @@ def side_effect_report(context: MissionContext, change: Change) -> dict[str, Any
     paths = sorted({path for item in change.files for path in (item.path, item.old_path) if path is not None})
     violations = [path for path in paths if not any(holds(entry, path) for entry in owners)]
     named = set(owners)
-    packages = [
-        path
-        for path in paths
-        if PurePosixPath(path).name in LOCK_FILES | DEPENDENCY_FILES and path not in named
-    ]
-    agents = [path for path in paths if AGENT_PARTS & set(PurePosixPath(path).parts)]
-    pipelines = [path for path in paths if CI_PARTS & set(PurePosixPath(path).parts)]
+    packages = [path for path in paths if path not in named and _is_package(path)]
+    agents = [path for path in paths if "agents" in _kinds(path)]
+    pipelines = [path for path in paths if "ci" in _kinds(path) or holds(".github", path)]
     left = []
     for node in context.plan.graph.nodes:
         folder = context.paths.loop(node.loop_id).gates

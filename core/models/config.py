@@ -171,7 +171,7 @@ class MeshConfig(_Table):
     max_active_workers: Count | None = None
     strategy: Annotated[Literal["split", "compete"], _one_of("split", "compete")] = "split"
     worktrees: Text | None = None
-    """The folder worktrees are made in."""
+    """The folder worktrees are made in; relative to the repository, outside of it at best."""
     setup: Command | None = None
     """Run in each new worktree."""
     target: Text | None = None

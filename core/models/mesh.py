@@ -71,16 +71,16 @@ class OwnerScope(_Wire):
 
 
 class Budget(_Wire):
-    """What a loop may use; every part is enforced."""
+    """What a loop may use; every part is enforced. One that limits nothing is read, and blocks its plan."""
 
-    max_iterations: int = Field(default=2, ge=1)
-    max_wall_ms: int = Field(default=900_000, ge=1)
-    max_model_calls: int = Field(default=8, ge=1)
-    max_subagents: int = Field(default=4, ge=1)
-    max_tokens_estimate: int = Field(default=120_000, ge=1)
-    max_changed_files: int = Field(default=12, ge=1)
-    max_patch_bytes: int = Field(default=256_000, ge=1)
-    max_cost_usd: float | None = Field(default=None, gt=0)
+    max_iterations: int = 2
+    max_wall_ms: int = 900_000
+    max_model_calls: int = 8
+    max_subagents: int = 4
+    max_tokens_estimate: int = 120_000
+    max_changed_files: int = 12
+    max_patch_bytes: int = 256_000
+    max_cost_usd: float | None = None
 
 
 class BudgetUsed(_Wire):
@@ -108,7 +108,7 @@ class Maker(_Wire):
 
     route: str = MAKER_ROUTE
     role: str = "implementer"
-    worker_count: int = Field(default=1, ge=1)
+    worker_count: int = 1
     backend_preference: list[str] = []
 
 
@@ -116,7 +116,7 @@ class Checker(_Wire):
     """Who judges them."""
 
     route: str = "$QA-LOOP"
-    worker_count: int = Field(default=1, ge=0)
+    worker_count: int = 1
     fresh_session_required: bool = True
     stronger_model_required: bool = False
     required_before_next_iteration: bool = True

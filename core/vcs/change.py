@@ -117,10 +117,16 @@ def diff(git: Git, a: str, b: str, *, max_patch: int = MAX_PATCH) -> Change:
     )
 
 
+PATCH_FORM = (
+    "--patch", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv",
+    "--src-prefix=a/", "--dst-prefix=b/", *_RENAMES,
+)  # fmt: skip
+"""How a patch is written, whatever the user's settings are."""
+
+
 def patch_command(a: str, b: str) -> tuple[str, ...]:
     """The git command that writes the patch from ``a`` to ``b``."""
-    form = ("--patch", "--binary", "--full-index", "--no-color", "--no-ext-diff", "--no-textconv")
-    return ("diff-tree", "-r", *form, "--src-prefix=a/", "--dst-prefix=b/", *_RENAMES, a, b)
+    return ("diff-tree", "-r", *PATCH_FORM, a, b)
 
 
 def _parse(fields: Sequence[str]) -> tuple[FileChange, ...]:

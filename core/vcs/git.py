@@ -365,6 +365,16 @@ class Git:
         """Every path in ``commit``."""
         return self.run("ls-tree", "-r", "-z", "--name-only", "--full-tree", commit).fields
 
+    def read_file(self, commit: str, path: str, *, limit: int) -> bytes | None:
+        """The contents of a regular file of ``commit``; ``None`` for anything else and for more than ``limit`` bytes."""
+        for line in self.run("ls-tree", "-z", "--full-tree", commit, "--", path).fields:
+            meta, found = line.split("\t", 1)
+            mode, _, name = meta.split(" ")
+            if found == path and mode in ("100644", "100755"):
+                blob = self.run("cat-file", "blob", name, keep=limit)
+                return blob.out if blob.out_bytes <= limit else None
+        return None
+
     def commit_tree(self, tree: str, *, parents: tuple[str, ...], message: str) -> str:
         """Make a commit object by the operator's identity, or meshtui's where none is configured."""
         flags = [part for parent in parents for part in ("-p", parent)]

@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 from meshtui.core.errors import InvalidInput
 from meshtui.core.vcs import worktree as worktrees
-from meshtui.core.vcs.change import run_owned
+from meshtui.core.vcs.change import PATCH_FORM, patch_command, run_owned
 from meshtui.core.vcs.git import LONG_TIMEOUT, Git, GitDirs, dirs_of, last_words
 from meshtui.core.vcs.index import Scratch, linked
 from meshtui.core.vcs.patching import Merged, Method, merged, take_over
@@ -20,6 +20,9 @@ LADDER: Final[tuple[Method, ...]] = ("apply", "apply_3way", "cherry_pick")
 
 LOOP_BRANCHES: Final = "meshtui-loops"
 RESULT_BRANCHES: Final = "meshtui"
+_BINARY: Final = b"\nGIT binary patch\n"
+_MOST_COMPARED: Final = 500
+"""How many commits made meanwhile elsewhere are looked through for a change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +239,40 @@ def _of_mission(branch: str, mission: str) -> bool:
 
 
 def _only_on(git: Git, branches: dict[str, str]) -> list[str]:
-    """Commits that only these branches lead to, one line each."""
-    if not branches:
+    """Commits whose changes only these branches hold, one line each."""
+    others = [*(f"--exclude={name}" for name in branches), "--branches", "--tags", "--remotes"]
+    tips = [at for at in dict.fromkeys(branches.values()) if not _is_elsewhere(git, at, others)]
+    if not tips:
         return []
-    others = [f"--exclude={name}" for name in branches]
-    args = ["log", "-z", "--format=%h %s", *dict.fromkeys(branches.values())]
-    listed = git.run(*args, "--not", *others, "--branches", "--tags", "--remotes").out
+    listed = git.run("log", "-z", "--format=%h %s", *tips, "--not", *others).out
     return [f"commit {part.decode('utf-8', 'replace').strip()}" for part in listed.split(b"\0") if part]
+
+
+def _is_elsewhere(git: Git, tip: str, others: Sequence[str]) -> bool:
+    """Whether one of the ``others`` holds what ``tip`` did since it left them, be it as another commit.
+
+    That is how a loop's work lands. Told by git's patch id, which knows a change again wherever its lines
+    have gone; what cannot be told by one, such as a binary file, counts as held nowhere else.
+    """
+    said = git.run("rev-list", "--boundary", tip, "--not", *others).out.split()
+    if not said:
+        return True
+    bases = [line[1:].decode() for line in said if line.startswith(b"-")]
+    if len(bases) != 1:
+        return False
+    patch = git.run(*patch_command(bases[0], tip)).out
+    if not patch:
+        return True
+    if _BINARY in patch:
+        return False
+    form = ("--format=commit %H", "--no-merges", f"--max-count={_MOST_COMPARED}", *PATCH_FORM)
+    theirs = git.run("log", *form, *others, "--not", bases[0]).out
+    return bool(_patch_ids(git, patch) & _patch_ids(git, theirs))
+
+
+def _patch_ids(git: Git, patches: bytes) -> set[bytes]:
+    said = git.run("patch-id", "--stable", input=patches).out
+    return {line.split()[0] for line in said.splitlines()}
 
 
 def discard(git: Git, found: Discard, *, exclude: Sequence[str] = ()) -> None:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final, Literal
 
-from meshtui.core.vcs.change import Change, patch_command, run_owned
+from meshtui.core.vcs.change import Change, diff, patch_command, run_owned
 from meshtui.core.vcs.git import LONG_TIMEOUT, Git, GitError, GitResult
-from meshtui.core.vcs.index import Scratch, joined, linked, raw_changes
+from meshtui.core.vcs.index import NOTHING, Scratch, joined, linked, raw_changes
 
 Method = Literal["apply", "apply_3way", "cherry_pick"]
 
@@ -132,11 +132,28 @@ def _overlapping(touched: Sequence[str], dirty: Sequence[str]) -> list[str]:
     ]
 
 
-def apply_change(worktree: Path, change: Change, *, three_way: bool) -> ApplyResult:
+def without(worktree: Path, change: Change, paths: Sequence[str]) -> Change:
+    """``change`` without what it does to ``paths``: they are again as in its base. Changes no working tree."""
+    drop = set(paths)
+    with Scratch(Git(worktree)) as scratch:
+        undo = [each for each in raw_changes(scratch.git, change.head_tree, change.base) if each.path in drop]
+        # What has to go goes first: a file may stand where a folder was, or the other way round.
+        gone = [f"0 {each.id_before}\t{each.path}" for each in undo if each.mode_before != NOTHING]
+        back = [
+            f"{each.mode_after} {each.id_after}\t{each.path}" for each in undo if each.mode_after != NOTHING
+        ]
+        scratch.read_tree(change.head_tree)
+        scratch.run("update-index", "-z", "--index-info", input=joined([*gone, *back]))
+        tree = scratch.write_tree()
+        return diff(scratch.git, change.base, tree)
+
+
+def apply_change(worktree: Path, change: Change, *, three_way: bool, dry: bool = False) -> ApplyResult:
     """Put ``change`` onto what the index of meshtui's ``worktree`` holds; HEAD stays where it is.
 
     With ``three_way`` a file that both sides changed is merged. Local edits survive: a change that
-    touches them fails. A failure leaves working tree and index exactly as they were.
+    touches them fails. A failure leaves working tree and index exactly as they were. ``dry``: only find out
+    whether it goes together with what the index holds.
     """
     git = Git(worktree)
     linked(worktree)
@@ -154,6 +171,8 @@ def apply_change(worktree: Path, change: Change, *, three_way: bool) -> ApplyRes
                 break
     if found.tree is None:
         return ApplyResult(False, found.conflicts, found.output)
+    if dry:
+        return ApplyResult(True, (), found.output, found.method)
     refused = take_over(git, onto, found.tree)
     if refused is not None:
         in_the_way = tuple(_overlapping(change.paths, git.dirty()))

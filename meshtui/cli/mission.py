@@ -83,6 +83,8 @@ def plan(run_dir: Path, as_json: bool, edit: bool, request: str, **options: Any)
 
 def plan_lines(made: Plan) -> list[str]:
     """A plan for people: every loop with its scope, risk, workers, gates, and what overlaps."""
+    from meshtui.core.mesh.render import overlap_text
+
     lines = [f"mission {made.mission_id}: {len(made.graph.nodes)} loops"]
     for node in made.graph.nodes:
         after = f", after {', '.join(node.dependencies)}" if node.dependencies else ""
@@ -95,7 +97,7 @@ def plan_lines(made: Plan) -> list[str]:
             f"    {node.maker.worker_count} makers, {node.checker.worker_count} checkers, gates {', '.join(gates) or 'none'}"
         )
     for overlap in made.overlaps:
-        lines.append("overlap: " + ", ".join(f"{key} {value}" for key, value in overlap.items()))
+        lines.append(f"overlap: {overlap_text(overlap)}")
     if made.domains_truncated:
         lines.append(f"left out (more than --max-loops): {', '.join(made.domains_truncated)}")
     lines += [f"warning: {text}" for text in made.options.get("warnings") or []]
@@ -109,12 +111,12 @@ def _made(root: Path, repo: Path | None) -> RunDir:
 
 
 def _edit(paths: MissionPaths, *, quiet: bool) -> Plan:
-    from meshtui.core.mesh.files import load_plan
+    from meshtui.core.mesh.service import edited_plan
     from meshtui.editor import open_in_editor
 
     open_in_editor(paths.plan, quiet=quiet)
     try:
-        return load_plan(paths)
+        return edited_plan(paths)
     except InvalidInput as error:
         raise InvalidInput(
             f"{error}; correct it with: meshtui plan --edit {shlex.quote(paths.mission_id)}"
@@ -163,6 +165,12 @@ def run(
         where = existing(run_dir)
         paths = find_mission(where, name)
     elif not is_request and subject in (*missions, "latest"):
+        given = [f"--{name.replace('_', '-')}" for name in ("max_loops", "parallelism") if options.get(name)]
+        if given:
+            raise InvalidInput(
+                f"mission {subject} is planned already: {' and '.join(given)} would change nothing; "
+                f"change its plan with: meshtui plan --edit {shlex.quote(subject)}"
+            )
         where = existing(run_dir)
         paths = find_mission(where, subject)
     elif not is_request and len(subject.split()) < 2:

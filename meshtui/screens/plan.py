@@ -15,6 +15,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Button, Input, Static, TextArea
 
 from meshtui.core.errors import InvalidInput
+from meshtui.core.mesh.render import overlap_text
 from meshtui.core.models.mesh import Node, Plan
 from meshtui.editor import open_in_editor
 from meshtui.keymap import typed
@@ -216,7 +217,7 @@ def plan_items(plan: Plan, blockers: tuple[str, ...]) -> list[Item]:
         items += _node_items(node)
     if plan.overlaps:
         items += [Raw(()), Head(f"overlaps · {len(plan.overlaps)}", "warn")]
-        items += [Body(_overlap(one), indent=2, mark="·") for one in plan.overlaps]
+        items += [Body(overlap_text(one), indent=2, mark="·") for one in plan.overlaps]
     if plan.domains_truncated:
         items += [Raw(()), Head("left out: more than the loops allowed", "warn")]
         items.append(Body(", ".join(plan.domains_truncated), indent=2))
@@ -255,11 +256,6 @@ def _node_items(node: Node) -> list[Item]:
 
 def _count(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
-
-
-def _overlap(one: dict[str, object]) -> str:
-    text = one.get("text")
-    return str(text) if text else ", ".join(f"{key} {value}" for key, value in one.items())
 
 
 def edit(app: App[object] | object, path: Path) -> str | None:

@@ -51,6 +51,21 @@ def alive(pid: int) -> bool:
     return identity.started_at(pid) is not None
 
 
+ORPHAN = """
+import os, subprocess, sys, time
+from pathlib import Path
+if os.fork() == 0:
+    child = subprocess.Popen(
+        ["/bin/sleep", "60"], env={}, start_new_session=True, pass_fds=[3], stdout=subprocess.DEVNULL
+    )
+    print(child.pid, flush=True)
+    os._exit(0)
+os.wait()
+while not Path("seen").exists():
+    time.sleep(0.005)
+"""
+
+
 class Calls:
     """Starts calls in one run directory and ends them after the test."""
 
@@ -656,6 +671,34 @@ class TestEnd:
         assert call.end("killed", "test").ended
         assert not alive(hidden)
 
+    @linux
+    def test_an_orphan_without_environment_and_session_is_found_by_its_lock(self, calls: Calls) -> None:
+        call = calls.python(ORPHAN)
+        hidden = int(calls.said(call))
+        report = call.end("killed", "test")
+        assert report.ended, report
+        assert any(f"(pid {hidden})" in name for name in report.found)
+        assert not alive(hidden)
+
+    @linux
+    def test_who_asks_for_the_lock_or_holds_it_from_before_is_left_alone(self, calls: Calls) -> None:
+        call = calls.shell("echo; exec sleep 60")
+        calls.said(call)
+        asks = "import sys, time; file = open(sys.argv[1]); print(flush=True); time.sleep(60)"
+        asker = subprocess.Popen(
+            [sys.executable, "-c", asks, str(call.lock_path)], stdout=subprocess.PIPE, start_new_session=True
+        )
+        try:
+            assert asker.stdout is not None
+            asker.stdout.readline()
+            # This process has it open too, as its starter had.
+            with call.lock_path.open():
+                assert call.end("killed", "test").ended
+            assert asker.poll() is None
+        finally:
+            asker.kill()
+            asker.communicate()
+
     def test_a_stopped_program_is_ended(self, calls: Calls) -> None:
         call = calls.shell("echo $$; kill -STOP $$; sleep 60")
         program = int(calls.said(call))
@@ -743,6 +786,17 @@ class TestEnd:
 
 
 class TestSweep:
+    @linux
+    def test_an_orphan_that_kept_only_the_lock_is_ended_and_named(self, calls: Calls) -> None:
+        call = calls.python(ORPHAN + "raise SystemExit")
+        hidden = int(calls.said(call))
+        (calls.work / "seen").touch()
+        assert calls.finish(call) == 0
+        (name,) = call.sweep()
+        assert name.endswith(f" (pid {hidden})")
+        assert not alive(hidden)
+        assert call.sweep() == ()
+
     def test_what_an_ended_call_left_behind_is_ended_and_named(self, calls: Calls) -> None:
         call = calls.shell("sleep 600 & echo $!; exit 0")
         assert calls.finish(call) == 0

@@ -107,13 +107,52 @@ def test_a_plan_that_cannot_be_read_can_be_corrected(
     assert made["blockers"] == []
 
 
-def test_a_broken_plan_is_refused_with_its_blockers(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(
-        "EDITOR", editor(bench, 'sed -i \'s/"max_wall_ms": [0-9]*/"max_wall_ms": 0/\' "$file"')
-    )
-    edit(bench, code=2)
-    assert meshtui(bench.run_dir.root, "run", "m2", code=2)
+def test_a_broken_plan_is_refused_with_all_its_blockers(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    faults = ('s/"max_wall_ms": [0-9]*/"max_wall_ms": 0/', 's/"level": "low"/"level": "critical"/')
+    monkeypatch.setenv("EDITOR", editor(bench, "".join(f"sed -i '{fault}' \"$file\"\n" for fault in faults)))
+    wanted = [
+        "loop-docs: budget.max_wall_ms must be a positive whole number, not 0",
+        "loop-docs: risk is critical: the final arbiter cannot be left out",
+        "loop-docs: risk is critical: it has to end with a person",
+        "loop-integration: budget.max_wall_ms must be",
+    ]
+    for said in (str(edit(bench, code=2)), str(meshtui(bench.run_dir.root, "run", "m2", code=2))):
+        assert [text for text in wanted if text not in said] == [], said
     assert bench.calls() == []
+
+
+def test_a_plan_that_was_broken_from_the_start_can_be_mended(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the planner had against it does not outlive its cause."""
+    with bench.run_dir.config.open("a") as config:
+        config.write("[budget]\nmax_model_calls = 1\n")
+    assert "does not pay for one round" in str(
+        meshtui(bench.run_dir.root, "plan", REQUEST, "--mission", "m2", code=2)
+    )
+    wanted = "".join(
+        f's/"max_model_calls": {old},/"max_model_calls": {new},/;' for old, new in ((1, 8), (2, 16))
+    )
+    monkeypatch.setenv("EDITOR", editor(bench, f"sed -i '{wanted}' \"$file\""))
+    made = meshtui(bench.run_dir.root, "plan", "m2", "--edit")
+    assert made["blockers"] == []
+    assert json.loads(plan_file(bench).read_text())["blockers"] == []
+    assert meshtui(bench.run_dir.root, "run", "m2")["state"] == "done"
+
+
+def test_everything_of_the_wrong_kind_is_told_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    faults = ('s/"max_wall_ms": [0-9]*/"max_wall_ms": "long"/', 's/"dependencies": \\[\\]/"dependencies": 7/')
+    monkeypatch.setenv("EDITOR", editor(bench, "".join(f"sed -i '{fault}' \"$file\"\n" for fault in faults)))
+    said = str(edit(bench, code=2))
+    for where in (
+        "graph.nodes.0.budget.max_wall_ms: ",
+        "graph.nodes.0.dependencies: ",
+        "graph.nodes.1.budget",
+    ):
+        assert where in said, said
+    assert said.count("\n") == 1
 
 
 def test_what_it_prints_stays_off_the_document(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

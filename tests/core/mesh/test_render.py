@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from meshtui.core.mesh.planner import INTEGRATION
-from meshtui.core.mesh.render import graph_dot, graph_json, graph_text
+from meshtui.core.mesh.render import graph_dot, graph_json, graph_text, overlap_text
 from meshtui.core.models.mesh import LoopState, Plan
 from tests.core.mesh.planning import make_plan
 
@@ -31,8 +31,22 @@ def test_the_tree() -> None:
         "├─ ✓ loop-disk completed  low risk; L2-action; 2+1 workers; owns store/disk",
         "└─ ▶ loop-store running  checker, iteration 2; low risk; L2-action; 2+1 workers; owns store",
         "   └─ ✓ loop-disk completed (above)",
-        "overlap: loop-store waits for loop-disk: their paths touch",
+        "overlap: loop-store waits for loop-disk: their paths touch (store/disk lies in store)",
     ]
+
+
+def test_an_overlap_is_one_sentence() -> None:
+    pairs = [
+        {"first": "a", "second": "a", "how": "same"},
+        {"first": "a", "second": "a/b", "how": "contains"},
+        {"first": "Doc", "second": "doc", "how": "case"},
+        {"first": "x", "second": ".", "how": "inside"},
+    ]
+    overlap = {"first": "one", "second": "two", "action": "joined", "paths": pairs}
+    assert overlap_text(overlap) == (
+        "one and two: joined (both own a; a/b lies in a; only case keeps Doc and doc apart; 1 more)"
+    )
+    assert overlap_text({"text": "as another tool says it", "paths": "?"}) == "as another tool says it"
 
 
 def test_blockers_and_what_was_left_out_are_shown() -> None:

@@ -35,6 +35,7 @@ from meshtui.core.models.mesh import RISKS, OwnerScope
         ("etc/crontab", "scheduler", "high"),
         ("src/scheduler.py", "scheduler", "medium"),
         ("CLAUDE.md", "agents", "high"),
+        (".grok/settings.json", "agents", "high"),
         ("meshtui.toml", "agents", "high"),
         (".pre-commit-config.yaml", "hooks", "high"),
         ("uv.lock", "lock", "medium"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 from pathlib import Path
 
@@ -231,6 +232,20 @@ def test_a_repository_with_submodules_filters_and_odd_attributes(tmp_path: Path)
     assert git(bench.repo, "ls-tree", f"meshtui/{MISSION}", "vendor/inner").startswith("160000")
     assert bench.mismatches() == []
     assert bench.untouched()
+
+
+@pytest.mark.parametrize("named", ["../beside", ".inside/trees", "~/at home"])
+def test_worktrees_are_named_from_the_repository_or_ones_home(
+    tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    bench = Bench(tmp_path, config={"mesh": {"worktrees": named}})
+    bench.commands("pwd > a/where; echo x >> a/one.txt")
+    bench.plan(node("loop-a", "a/"))
+    assert bench.run().state == "done", bench.proof()["blockers"]
+    place = (tmp_path / "at home") if named.startswith("~") else Path(os.path.normpath(bench.repo / named))
+    assert bench.result("a/where") == str(place / MISSION / "loop-a")
+    assert bench.mismatches() == []
 
 
 @pytest.mark.parametrize(

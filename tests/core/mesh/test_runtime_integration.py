@@ -63,7 +63,10 @@ def test_a_conflict_blocks_without_a_trace(bench: Bench) -> None:
     bench.commands(edits(a="echo A >> long.txt; echo x >> a/one.txt", b="echo B >> long.txt"))
     bench.plan(node("loop-a", "long.txt", "a/", makers=1), node("loop-b", "long.txt", after=["loop-a"]))
     assert bench.run().state == "bad"
-    assert bench.state(INTEGRATION).blockers == ["merge: loop-b conflicts in long.txt with loop-a"]
+    (blocker,) = bench.state(INTEGRATION).blockers
+    told, _, way_out = blocker.partition("; ")
+    assert told == "merge: loop-b conflicts in long.txt with loop-a"
+    assert way_out == "merge their branches meshtui-loops/m1/… by hand, or plan again with one loop for both"
     found = merge(bench)
     assert found["conflict_loops"] == ["loop-b"]
     tried = found["merge_attempts"]["loop-b"]  # type: ignore[index]
@@ -104,6 +107,42 @@ def test_lock_files_belong_to_the_integration(bench: Bench) -> None:
     assert git(bench.repo, "branch", "--list", f"meshtui/{MISSION}") == ""
 
 
+@pytest.mark.parametrize("stage", ["integration", "final"])
+@pytest.mark.parametrize("gate", ["nobody:knows", "fails"])
+def test_a_gate_that_a_loop_names_for_the_merged_result_is_run_there(
+    bench: Bench, stage: str, gate: str
+) -> None:
+    bench.commands("echo x >> a/one.txt")
+    bench.gate("fails", "exit 1", stage="integration")
+    loop = node("loop-a", "a/")
+    bench.plan(loop.model_copy(update={"gates": loop.gates.model_copy(update={stage: [gate]})}))
+    assert bench.run().state == "bad"
+    assert bench.status("loop-a") == "completed"
+    assert bench.proof(INTEGRATION)["gate_result"]["failed_gates"] == [gate]
+    assert git(bench.repo, "branch", "--list", f"meshtui/{MISSION}") == ""
+
+
+def test_a_plan_that_names_the_final_arbiter_has_one(bench: Bench) -> None:
+    bench.commands("echo x >> a/one.txt")
+    loop = node("loop-a", "a/")
+    bench.plan(
+        loop.model_copy(update={"gates": loop.gates.model_copy(update={"final": ["gpt:final-arbiter"]})})
+    )
+    assert bench.run().state == "handoff", bench.proof()["blockers"]
+    assert bench.state(INTEGRATION).handoff.required
+    assert len(bench.calls("arbiter")) == 0
+
+
+@pytest.mark.parametrize(
+    "path", ["bun.lock", "mix.lock", "web/deno.json", "requirements-dev.txt", "Pipfile", "sub/Cargo.toml"]
+)
+def test_dependency_files_of_every_kind_are_known(bench: Bench, path: str) -> None:
+    bench.commands(f"mkdir -p web sub; echo y > {path}; echo x > Makefile")
+    bench.plan(node("loop-a", "."))
+    assert bench.run().state == "bad"
+    assert bench.state(INTEGRATION).blockers == [f"dependencies: {path} changed outside integration"]
+
+
 def test_a_loop_that_owns_just_the_lock_file_may(bench: Bench) -> None:
     bench.commands("echo y >> uv.lock")
     bench.plan(node("loop-a", "uv.lock"))
@@ -111,12 +150,15 @@ def test_a_loop_that_owns_just_the_lock_file_may(bench: Bench) -> None:
 
 
 def test_agent_and_ci_files_are_reported(bench: Bench) -> None:
-    bench.commands("mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; echo x > CLAUDE.md")
+    agents = [".aider.conf.yml", ".grok/config.toml", ".windsurfrules", "CLAUDE.md", "sub/agents.md"]
+    pipelines = [".cirrus.yml", ".github/dependabot.yml", ".github/workflows/ci.yml", "Jenkinsfile"]
+    made = " ".join([*agents, *pipelines])
+    bench.commands(f'for f in {made}; do mkdir -p "$(dirname $f)"; echo x > $f; done')
     bench.plan(node("loop-a", "."))
     bench.run()
     report = json.loads(bench.paths.side_effects.read_text())
-    assert report["agent_configuration_changes"] == ["CLAUDE.md"]
-    assert report["ci_configuration_changes"] == [".github/workflows/ci.yml"]
+    assert report["agent_configuration_changes"] == agents
+    assert report["ci_configuration_changes"] == pipelines
 
 
 def test_a_result_branch_of_somebody_else_is_not_moved(bench: Bench) -> None:

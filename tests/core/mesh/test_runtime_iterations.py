@@ -11,6 +11,7 @@ import pytest
 
 from meshtui.core.engines.base import Outcome, Usage
 from meshtui.core.engines.registry import engine_for
+from meshtui.core.mesh.files import write_json
 from tests.support.missions import MISSION, Bench, git, node, until
 
 
@@ -115,6 +116,35 @@ def test_an_unknown_gate_fails(bench: Bench) -> None:
     assert bench.state("loop-integration").blockers == ["dependency loop-a: blocked"]
 
 
+@pytest.mark.parametrize(
+    ("carried", "why"),
+    [
+        ({"iteration": -1}, "the loop's state is not valid"),
+        ({"used": {"model_calls": 40}}, "budget: nothing is left (0 ms, 40 model calls used)"),
+        ({"used": {"wall_ms": 60_000}}, "budget: nothing is left (60000 ms, 0 model calls used)"),
+    ],
+)
+def test_triage_gates_check_state_and_budget(bench: Bench, carried: dict[str, object], why: str) -> None:
+    bench.commands("echo x >> a/one.txt")
+    loop = node("loop-a", "a/")
+    triage = ["loop:state-valid", "loop:budget-valid"]
+    bench.plan(loop.model_copy(update={"gates": loop.gates.model_copy(update={"triage": triage})}))
+    write_json(bench.paths.loop("loop-a").checkpoint, {"meshtui": {"phase": "triage", **carried}})
+    assert bench.run().state == "bad"
+    assert bench.state("loop-a").blockers == [why]
+    assert len(bench.proof("loop-a")["gate_result"]["failed_gates"]) == 1
+    assert bench.calls() == []
+
+
+def test_an_unknown_triage_gate_fails(bench: Bench) -> None:
+    bench.commands("echo x >> a/one.txt")
+    loop = node("loop-a", "a/")
+    bench.plan(loop.model_copy(update={"gates": loop.gates.model_copy(update={"triage": ["who:knows"]})}))
+    assert bench.run().state == "bad"
+    assert bench.state("loop-a").blockers == ["unknown_loop_gate:who:knows"]
+    assert bench.calls() == []
+
+
 def test_a_gate_times_out(bench: Bench) -> None:
     bench.commands("echo x >> a/one.txt")
     bench.gate("slow", "sleep 600", timeout_seconds=0.3)
@@ -208,6 +238,23 @@ def test_a_siblings_part_is_a_violation(bench: Bench) -> None:
     assert bench.run().state == "bad", bench.proof()
     assert bench.proof("loop-a")["scope_violations"] == ["b/three.txt"]
     assert "violation: b/three.txt" in bench.state("loop-a").blockers
+
+
+@pytest.mark.parametrize("beyond", ["b/three.txt", "b/two.txt", "elsewhere.txt"])
+def test_what_a_maker_wrote_elsewhere_stays_out_and_need_not_be_undone(bench: Bench, beyond: str) -> None:
+    """Neither does the write get in because nobody makes it a second time, nor is its undoing a new one."""
+    bench.commands(
+        f'case "$PWD" in *maker-1) echo x >> a/one.txt; [ "$MESHTUI_ITERATION" = 2 ] || echo stray >> {beyond};; '
+        "*) echo mine > b/four.txt;; esac"
+    )
+    bench.plan(node("loop-a", "a/", "b/", makers=2))
+    assert bench.run().state == "done", bench.proof()["blockers"]
+    assert f"violation: maker-1 wrote {beyond}" in bench.prompts("maker")[2]
+    assert bench.proof("loop-a")["iterations"] == 2
+    assert bench.proof("loop-a")["changed_files"] == ["a/one.txt", "b/four.txt"]
+    kept = next(bench.paths.loop("loop-a").patches.glob("0001-maker-1.patch"))
+    assert b"+stray" in kept.read_bytes()
+    assert bench.mismatches() == []
 
 
 def test_makers_share_a_scope(bench: Bench) -> None:

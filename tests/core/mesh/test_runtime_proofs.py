@@ -185,6 +185,28 @@ def test_another_tools_mission_is_read_without_a_change(tmp_path: Path, sample: 
     assert _hash(sample) == before
 
 
+def test_missions_under_the_repository_s_own_folder_are_read_beside_those_of_the_run(
+    done: Bench, sample: Path
+) -> None:
+    """As another tool leaves them there; of two with one name meshtui's own counts, and none of them is run."""
+    theirs = done.repo / ".sneakoscope" / "missions"
+    for name in ("M-check-1", MISSION):
+        shutil.copytree(sample, theirs / name)
+    before = _hash(theirs)
+    root = done.run_dir.root
+    found = {paths.mission_id: paths.root for paths in mission_places(done.run_dir)}
+    assert found == {"M-check-1": theirs / "M-check-1" / "loops", MISSION: done.paths.root}
+    assert meshtui(root, "graph", "M-check-1")["mission_id"] == "M-check-1"
+    assert meshtui(root, "proof", "M-check-1", "--verify")["ok"]
+    statuses = {
+        mission["mission_id"]: {loop["status"] for loop in mission["loops"]}
+        for mission in meshtui(root, "status")["missions"]
+    }
+    assert statuses == {"M-check-1": {"blocked"}, MISSION: {"completed"}}
+    assert "another tool runs it" in str(meshtui(root, "run", "M-check-1", code=2))
+    assert _hash(theirs) == before
+
+
 def _hash(folder: Path) -> str:
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*")):

@@ -100,6 +100,21 @@ def test_tracked_files_take_odd_names_literally(repo: Repo) -> None:
     assert set(repo.git.tracked_files(commit)) >= {*names, os.fsdecode(b"\xff\xfe")}
 
 
+def test_files_are_read_as_they_were_committed(repo: Repo) -> None:
+    for name in ("é.txt", "-x", "*.py", ":(top)x", "new\nline"):
+        write(repo.top, name, f"<{name}>")
+    write(repo.top, "program", "#!", mode=0o755)
+    (repo.top / "away").symlink_to("/etc/passwd")
+    commit = commit_all(repo.top)
+    for name in ("é.txt", "-x", "*.py", ":(top)x", "new\nline"):
+        write(repo.top, name, "edited since")
+        assert repo.git.read_file(commit, name, limit=100) == f"<{name}>".encode()
+    assert repo.git.read_file(commit, "program", limit=2) == b"#!"
+    assert repo.git.read_file(commit, "program", limit=1) is None
+    for nothing in ("away", "src", "no/such"):
+        assert repo.git.read_file(commit, nothing, limit=100) is None
+
+
 def test_the_time_limit_ends_the_whole_group(repo: Repo, tmp_path: Path) -> None:
     mark = tmp_path / "pid"
     sh("git", "config", "alias.slow", f"!sleep 60 & echo $! > '{mark}'; echo waiting >&2; wait", cwd=repo.top)

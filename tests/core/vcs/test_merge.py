@@ -19,7 +19,7 @@ from meshtui.core.vcs.merge import (
     loop_branch,
     result_branch,
 )
-from meshtui.core.vcs.patching import apply_change
+from meshtui.core.vcs.patching import apply_change, without
 from meshtui.core.vcs.worktree import list_worktrees
 from tests.core.vcs.support import (
     LINES,
@@ -198,6 +198,25 @@ def test_patches_of_makers_go_together_in_order(loops: Loops) -> None:
     assert [file.path for file in candidate.change.files] == ["one.txt", "two.txt"]
 
 
+def test_a_change_without_some_of_its_paths(loops: Loops) -> None:
+    base, place = loops.repo.base, loops.worker
+    (place / "one.txt").write_text("edited\n")
+    (place / "two.txt").rename(place / "zwei.txt")
+    (place / "link").unlink()
+    (place / "link").mkdir()
+    (place / "link" / "inside").write_text("x\n")
+    (place / "new").write_text("x\n")
+    found = snapshot(place, base=base, message="m").change
+    before = index_state(place)
+    rest = without(place, found, ["one.txt", "two.txt", "link", "link/inside"])
+    assert index_state(place) == before
+    assert [(file.path, file.status) for file in rest.files] == [("new", "A"), ("zwei.txt", "A")]
+    assert without(place, found, found.paths).head_tree == loops.repo.git.tree_of(base)
+    whole = apply_change(loops.target, found, three_way=True, dry=True)
+    assert whole.ok
+    assert snapshot(loops.target, base=base, message="m").change.files == ()
+
+
 def test_sha256_repositories_and_operators_without_a_name(tmp_path: Path) -> None:
     try:
         repo = Repo.make(tmp_path / "repo", "--object-format=sha256")
@@ -334,6 +353,35 @@ def test_discard_of_landed_work_loses_nothing(loops: Loops) -> None:
     _result(loops)
     land(loops.repo.git, result_branch("m"), "main")
     assert discardable(loops.repo.git, "m").lost == ()
+
+
+def test_discard_loses_nothing_that_landed_as_another_commit(loops: Loops) -> None:
+    repo = loops.repo
+    branch = loop_branch("m", "a")
+    loop = repo.worktree("loop", branch=branch)
+    for number in (1, 2):
+        # Two candidates, of which the second landed as one commit.
+        write(loop, "one.txt", f"iteration {number}\n")
+        reset_to(loop, snapshot(loop, base=repo.base, message=f"candidate {number}").commit, branch=branch)
+    write(repo.top, "before.txt", "somebody else's\n")
+    commit_all(repo.top, "before")
+    write(repo.top, "one.txt", "iteration 2\n")
+    commit_all(repo.top, "landed in other words")
+    assert discardable(repo.git, "m").lost == ()
+    write(loop, "two.txt", "more\n")
+    reset_to(loop, snapshot(loop, base=repo.base, message="candidate 3").commit, branch=branch)
+    assert any(line.endswith(" candidate 3") for line in discardable(repo.git, "m").lost)
+
+
+def test_discard_names_a_binary_change_even_if_it_may_have_landed(loops: Loops) -> None:
+    repo = loops.repo
+    branch = loop_branch("m", "a")
+    loop = repo.worktree("loop", branch=branch)
+    for place, data in ((loop, b"\0one"), (repo.top, b"\0two")):
+        (place / "picture.png").write_bytes(data)
+    reset_to(loop, snapshot(loop, base=repo.base, message="a picture").commit, branch=branch)
+    commit_all(repo.top, "another picture")
+    assert len(discardable(repo.git, "m").lost) == 1
 
 
 def test_discard_stops_at_what_is_new_since(loops: Loops) -> None:
