@@ -20,6 +20,7 @@ from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.fleet import FleetLine, FleetTable
 from meshtui.widgets.inbox import InboxTable, WaysOut
 from meshtui.widgets.key_bar import KeyBar
+from meshtui.widgets.listing import ListTable
 from meshtui.widgets.paint import LOOK_CLASSES, refresh_of
 
 FRAME = 3
@@ -141,6 +142,10 @@ class FleetScreen(NeedsScreen, Screen[None]):
             if rows < count and not self.inbox.filter
             else ""
         )
+
+    def on_list_table_rearranged(self, message: ListTable.Rearranged) -> None:
+        super().on_list_table_rearranged(message)
+        self._share_room()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._share_room)

@@ -15,7 +15,7 @@ from textual.widgets import Static
 from meshtui.keymap import display_all, typed, typed_all
 from meshtui.theme import MODALS
 
-LEAVING = ("Leave", "No:", "Close", "Send nothing")
+LEAVING = ("Leave", "No:", "Send nothing")
 """How the words of the keys begin that leave what is open."""
 
 
@@ -52,7 +52,7 @@ def lines_of(screen: Screen[Any]) -> list[tuple[str, str]]:
         if binding.action != "app.keys_here":
             told.setdefault(binding.description, []).append(typed_all(binding.id or "", binding.key))
     # What leaves comes last, as among the buttons.
-    leaving = [text for text in told if text.startswith(LEAVING)]
+    leaving = [text for text in told if text == "Close" or text.startswith(LEAVING)]
     order = [text for text in told if text not in leaving] + leaving
     lines = [(" ".join(told[text]), text) for text in order]
     if not lines:

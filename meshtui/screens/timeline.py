@@ -40,14 +40,14 @@ class Timeline(Seeing):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "close", "Close", show=False, id="timeline.close"),
-        Binding("plus,equals_sign", "zoom(1)", "Closer", show=False, id="timeline.zoom_in"),
-        Binding("minus", "zoom(-1)", "Wider", show=False, id="timeline.zoom_out"),
-        Binding("0", "whole", "Whole", show=False, id="timeline.whole"),
+        Binding("plus,equals_sign", "zoom(1)", "Zoom in", show=False, id="timeline.zoom_in"),
+        Binding("minus", "zoom(-1)", "Zoom out", show=False, id="timeline.zoom_out"),
+        Binding("0", "whole", "The whole time", show=False, id="timeline.whole"),
         Binding("h,left", "pan(-1)", "Earlier", show=False, id="timeline.earlier"),
         Binding("l,right", "pan(1)", "Later", show=False, id="timeline.later"),
-        Binding("right_square_bracket", "bar(1)", "Next bar", show=False, id="timeline.next_bar"),
-        Binding("left_square_bracket", "bar(-1)", "Bar before", show=False, id="timeline.bar_before"),
-        Binding("enter", "go", "Go to", show=False, id="timeline.go"),
+        Binding("right_square_bracket", "bar(1)", "The next bar", show=False, id="timeline.next_bar"),
+        Binding("left_square_bracket", "bar(-1)", "The bar before", show=False, id="timeline.bar_before"),
+        Binding("enter", "go", "Go to what is chosen", show=False, id="timeline.go"),
     ]
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("seeing.down seeing.up", "track"),

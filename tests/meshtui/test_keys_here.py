@@ -45,7 +45,7 @@ async def test_f1_in_a_form_shows_its_keys_and_keeps_what_was_typed() -> None:
         (("i",), "Yes: do it"),
         (("plus",), "Leave it"),
         (("j", "m"), "Send nothing"),
-        (("t",), "Closer"),
+        (("t",), "Zoom in"),
         (("n",), "Make a plan"),
         (("y",), "The first"),
     ],
