@@ -95,7 +95,8 @@ def _lane() -> LaneView:
 
 
 LANES: dict[str, Scene] = {
-    "palette": Scene(("colon",), "an action", _lane),
+    # Without a word the order of what is offered is that of who answers first.
+    "palette": Scene(("colon", *"show"), "Show the timeline", _lane),
     "palette-found": Scene(("colon", *"kill"), "Kill", both),
     "go-to": Scene(("colon", *"us-016"), "US-016", _lane),
     "palette-nothing": Scene(("colon", *"zzz"), "zzz", _lane),
@@ -140,7 +141,7 @@ LANES: dict[str, Scene] = {
 """Of one run directory."""
 
 FLEETS: dict[str, Scene] = {
-    "palette": Scene(("colon",), "an action", lambda: fleet(12)),
+    "palette": Scene(("colon", *"open"), "Open the inbox", lambda: fleet(12)),
     "help": Scene(("question_mark",), "Keys", lambda: fleet(12)),
     "help-inbox": Scene(("I", "question_mark"), "Keys", lambda: fleet(12)),
     "filter": Scene(("slash", *"status:dead", "enter"), "docs", lambda: fleet(12)),
