@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from textual import events
 from textual.app import App, SystemCommand
@@ -20,12 +20,12 @@ from textual.theme import Theme
 
 from meshtui.bridge import Bridge, Engine, Severity
 from meshtui.bridges import Bridges
-from meshtui.commands import LaneCommands
+from meshtui.commands import LaneCommands, key_of
 from meshtui.core.clock import Clock, SystemClock
 from meshtui.core.fleet import FleetView, Need, need_rank
 from meshtui.core.run_dir import RunDir
 from meshtui.core.view import Attention, LaneView
-from meshtui.keymap import display, keymap
+from meshtui.keymap import display, keymap, use
 from meshtui.keys_in_turn import KeysInTurn
 from meshtui.leaving import Leaves
 from meshtui.messages import Did, FleetChanged, Told
@@ -56,6 +56,8 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("ctrl+q", "explain_quit", show=False, priority=True, id="app.ctrl_q"),
         Binding("ctrl+c", "explain_quit", show=False, system=True, id="app.ctrl_c"),
+        # A field takes every letter: what can be asked for in a form needs a key that is none.
+        Binding("f1", "keys_here", show=False, priority=True, id="app.keys_here"),
     ]
 
     def __init__(
@@ -138,6 +140,7 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
         for theme in THEMES:
             self.register_theme(theme)
         self.theme = theme_for(self.settings.theme, self.settings.contrast)
+        use(self.settings.keys)
         self.set_keymap(keymap(self.settings.keys))
 
     def on_mount(self) -> None:
@@ -193,7 +196,28 @@ class MeshtuiApp(KeysInTurn, Leaves, App[int], inherit_bindings=False):
 
     def action_explain_quit(self) -> None:
         """Say how to leave; never leaves by surprise."""
-        self.notify("q quits", timeout=3, markup=False)
+        self.notify(f"{key_of('quit')} quits", timeout=3, markup=False)
+
+    def action_command_palette(self) -> None:
+        """Open the palette, which says what can be looked for."""
+        from textual.command import CommandPalette
+
+        if not CommandPalette.is_open(cast("App[object]", self)):
+            text = "an action, or the name of an envelope, a loop, a file"
+            self.push_screen(CommandPalette(placeholder=text, id="--command-palette"))
+
+    async def action_keys_here(self) -> None:
+        """Show the keys of what is open: of a dialog or form its own, else the help."""
+        from meshtui.screens.help import Help
+        from meshtui.screens.keys_here import KeysHere, lines_of
+
+        screen = self.screen
+        if isinstance(screen, (Help, KeysHere)):
+            screen.dismiss()
+        elif hasattr(screen, "situation"):
+            await screen.run_action("help")
+        elif lines := lines_of(screen):
+            self.push_screen(KeysHere(lines))
 
     def on_descendant_focus(self, event: events.DescendantFocus) -> None:
         # What can be typed into; named by what it has, since the first frame has no text area to import.

@@ -16,6 +16,7 @@ from textual.command import DiscoveryHit, Hit, Hits, Provider
 from textual.content import Content
 
 from meshtui.core.view import Attention, LaneView, Row
+from meshtui.keymap import typed
 
 if TYPE_CHECKING:
     from meshtui.core.fleet import LaneSummary
@@ -65,6 +66,10 @@ class Situation:
     """In the fleet the lanes that are meant: the marked ones, else the selected one; none while the inbox is looked at."""
 
 
+def _no_mission() -> str:
+    return f"There is no mission here: {key_of('plan')} plans one"
+
+
 def _always(_: Situation) -> str | None:
     return None
 
@@ -97,7 +102,7 @@ def _when_lane(now: Situation) -> str | None:
     return (
         None
         if now.view is not None and now.view.exists
-        else "There is no lane here yet: e enqueues its first envelope"
+        else f"There is no lane here yet: {key_of('enqueue')} enqueues its first envelope"
     )
 
 
@@ -121,13 +126,13 @@ def _when_parked(now: Situation) -> str | None:
 
 
 def _when_missions(now: Situation) -> str | None:
-    return None if now.mission is not None else "There is no mission here: n plans one"
+    return None if now.mission is not None else _no_mission()
 
 
 def _when_anything(now: Situation) -> str | None:
     if now.view is not None and (now.view.exists or now.view.missions):
         return None
-    return "There is nothing to show yet: e enqueues a first envelope"
+    return f"There is nothing to show yet: {key_of('enqueue')} enqueues a first envelope"
 
 
 def _when_loop_alive(now: Situation) -> str | None:
@@ -140,7 +145,7 @@ def _when_loop_alive(now: Situation) -> str | None:
 
 def _when_mission_open(now: Situation) -> str | None:
     if now.mission is None:
-        return "There is no mission here: n plans one"
+        return _no_mission()
     if all(loop.ended for loop in now.mission.loops):
         return f"Every loop of {now.mission.mission_id} has ended already"
     return None
@@ -149,16 +154,16 @@ def _when_mission_open(now: Situation) -> str | None:
 def _when_resumable(now: Situation) -> str | None:
     mission = now.mission
     if mission is None:
-        return "There is no mission here: n plans one"
+        return _no_mission()
     if mission.runner.alive:
         return f"Mission {mission.mission_id} is running"
-    return f"Mission {mission.mission_id} is done: l lands it" if mission.ok else None
+    return f"Mission {mission.mission_id} is done: {key_of('land')} lands it" if mission.ok else None
 
 
 def _when_done(now: Situation) -> str | None:
     mission = now.mission
     if mission is None:
-        return "There is no mission here: n plans one"
+        return _no_mission()
     if mission.ok:
         return None
     return f"Mission {mission.mission_id} is not done: {mission.done} of {len(mission.loops)} loops are"
@@ -167,9 +172,11 @@ def _when_done(now: Situation) -> str | None:
 def _when_mission_rests(now: Situation) -> str | None:
     mission = now.mission
     if mission is None:
-        return "There is no mission here: n plans one"
+        return _no_mission()
     return (
-        f"Mission {mission.mission_id} is running: X kills its loops first" if mission.runner.alive else None
+        f"Mission {mission.mission_id} is running: {key_of('kill_mission')} kills its loops first"
+        if mission.runner.alive
+        else None
     )
 
 
@@ -225,7 +232,7 @@ def _when_row_editable(now: Situation) -> str | None:
     if row.section == "active":
         return f"{row.title} is running: it cannot be edited any more"
     if row.section == "stalled":
-        return f"{row.title} is parked: drop it (a, then d), then edit it"
+        return f"{row.title} is parked: drop it ({key_of('answer')}, then {typed('answer.drop', 'd')}), then edit it"
     return None
 
 
@@ -243,7 +250,7 @@ def _when_undoable(now: Situation) -> str | None:
 
 
 def _when_filtering(now: Situation) -> str | None:
-    return None if now.filtering else "No filter is on: / narrows the list"
+    return None if now.filtering else f"No filter is on: {key_of('filter')} narrows the list"
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,7 +341,7 @@ COMMANDS: tuple[Command, ...] = (
         title="Extend the running deadline", writes=True, refusal=_when_active, side="queue",
     ),
     Command(
-        "interrupt", "i", "interrupt", "Withdraw everything that is pending; R brings it back",
+        "interrupt", "i", "interrupt", "Withdraw everything that is pending; restore brings it back",
         title="Interrupt: withdraw all pending", bar=6, writes=True, destructive=True, refusal=_when_pending,
         also=("fleet",),
     ),
@@ -460,13 +467,13 @@ COMMANDS: tuple[Command, ...] = (
             group="Details", title="Show the next part of the details"),
     Command("detail(-1)", "D", "details back", "The part of the details before", group="Details"),
     # A text that has the focus: a key means this only where the text has such a thing.
-    Command("zoom", "z", "full screen", "The details on the whole screen, and back; enter does it too", group="Reading",
+    Command("zoom", "z", "full screen", "The details on the whole screen, and back", group="Reading",
             title="Show the details on the whole screen", bar=2),
     Command("outside", "o", "open file", "Open what is shown: a work file in $VISUAL or $EDITOR, all else in $PAGER, to look at",
             group="Reading", title="Open the shown file in an editor or pager", bar=6),
     Command("json", "J", "as JSON", "The file behind what is shown as JSON that folds, and back", group="Reading",
             title="Show the file behind the details as JSON", bar=9),
-    Command("find", "slash", "search", "Search in the text while you type; n and N go on", scope="text", group="Reading", bar=1),
+    Command("find", "slash", "search", "Search in the text while you type; next match goes on", scope="text", group="Reading", bar=1),
     Command("next_match(1)", "n", "next match", "The next match", scope="text", group="Reading", bar=0),
     Command("next_match(-1)", "N", "match before", "The match before", scope="text", group="Reading"),
     Command("fold", "enter,space", "fold", "Fold or unfold what is pointed at, or open the log it names", scope="text", group="Reading", bar=0),
@@ -478,7 +485,7 @@ COMMANDS: tuple[Command, ...] = (
     Command("follow", "f", "follow", "Stay at the end as the text grows; scrolling up ends it, end goes on", scope="text",
             group="Reading", bar=3),
     Command("wrap", "W", "wrap", "Wrap long lines, or not: left and right scroll then", scope="text", group="Reading", bar=7),
-    Command("mark_lines", "V", "mark lines", "Mark lines with the arrows; V or esc ends it", scope="text", group="Reading", bar=8),
+    Command("mark_lines", "V", "mark lines", "Mark lines with the arrows; again, or back, ends it", scope="text", group="Reading", bar=8),
     Command("extend(1)", "shift+down", "mark down", "Mark one line more", scope="text", group="Reading"),
     Command("extend(-1)", "shift+up", "mark up", "Mark one line more above", scope="text", group="Reading"),
     Command("copy_text", "c", "copy", "Copy what is marked or chosen with the mouse, else the value pointed at, else the text",
@@ -557,6 +564,12 @@ REPLAY: tuple[Command, ...] = (
 """Only where a recording is played."""
 
 BY_ACTION: dict[str, Command] = {command.action: command for command in COMMANDS}
+
+
+def key_of(action: str) -> str:
+    """The first key of an action as it is typed, whatever the operator chose: for texts that name a key."""
+    command = BY_ACTION[action]
+    return typed(command.id, command.key)
 
 
 def bindings(scope: Scope) -> list[Binding]:

@@ -7,8 +7,6 @@ from collections.abc import Mapping
 
 from textual.keys import Keys, _character_to_key
 
-from meshtui.commands import COMMANDS
-
 MODIFIERS = ("ctrl", "shift", "alt", "super", "hyper", "meta")
 NAMED = frozenset(key.value for key in Keys if not key.value.startswith("<")) | {
     "space", "enter", "tab", "escape", "backspace", "delete", "slash", "backslash", "colon", "semicolon", "comma",
@@ -78,11 +76,33 @@ def display_all(keys: str) -> str:
     return " ".join(display(key) for key in normal(keys).split(","))
 
 
+_chosen: dict[str, str] = {}
+"""The keys of the console that runs in this process, by the id of their binding, where they are not the delivered ones."""
+
+
+def use(keys: Mapping[str, str]) -> None:
+    """Let texts name ``keys``, those of the console that opens, by the id of their binding."""
+    _chosen.clear()
+    _chosen.update(keys)
+
+
+def typed(binding_id: str, default: str) -> str:
+    """The first key of a binding as it is typed now; ``default`` are those it is delivered with."""
+    return display(normal(_chosen.get(binding_id, default)).partition(",")[0])
+
+
+def typed_all(binding_id: str, default: str) -> str:
+    """All keys of a binding as they are typed now, with spaces between them."""
+    return display_all(_chosen.get(binding_id, default))
+
+
 def keymap(keys: Mapping[str, str]) -> dict[str, str]:
     """What to hand to :meth:`textual.app.App.set_keymap` for ``keys``.
 
     Textual forgets every binding of a key that one of them leaves or takes, so that the others are named too.
     """
+    from meshtui.commands import COMMANDS
+
     if not keys:
         return {}
     return {command.id: normal(command.key) for command in COMMANDS} | dict(keys)

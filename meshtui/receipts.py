@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from meshtui.core.prune import Prunable
     from meshtui.core.vcs.merge import Discard
 
+from meshtui.commands import key_of
 from meshtui.core.clock import from_iso
 from meshtui.text import moment
 
@@ -64,7 +65,7 @@ def restored(receipt: Any) -> Said:
 def withdrawn(receipt: Any) -> Said:
     """One taken out."""
     return (
-        f"{receipt.envelope_id} is withdrawn, {receipt.queue_depth:,} pending; R restores it",
+        f"{receipt.envelope_id} is withdrawn, {receipt.queue_depth:,} pending; {key_of('restore')} restores it",
         "information",
     )
 
@@ -104,7 +105,7 @@ def answered(receipt: Any) -> Said:
     if receipt.action == "drop":
         return f"{receipt.envelope_id} is dropped; it counts as failed", "information"
     return (
-        f"{receipt.envelope_id} is back at the head of the queue; s starts the runner if none runs",
+        f"{receipt.envelope_id} is back at the head of the queue; {key_of('runner')} starts the runner if none runs",
         "information",
     )
 
@@ -173,13 +174,13 @@ def mission_outcome(outcome: Any) -> Said:
     """How a mission's runner ended."""
     name = outcome.mission_id
     if outcome.state == "done":
-        return f"Mission {name} is done: l lands it", "information"
+        return f"Mission {name} is done: {key_of('land')} lands it", "information"
     if outcome.state == "handoff":
         return f"Mission {name} waits for a person", "warning"
     if outcome.state == "bad":
         why = "; ".join(str(item) for item in (outcome.graph_proof.get("blockers") or [])[:2])
         return f"Mission {name} ended badly: {why or 'see its proof'}", "warning"
-    return f"Mission {name} is {outcome.state}; r goes on with it", "information"
+    return f"Mission {name} is {outcome.state}; {key_of('resume_mission')} goes on with it", "information"
 
 
 def loops_killed(receipt: Any) -> Said:
@@ -206,7 +207,7 @@ def verdict_given(receipt: Any) -> Said:
     """A person decided."""
     name = f"{receipt['mission_id']}/{receipt['loop_id']}"
     if receipt["verdict"] == "approve":
-        return f"{name} is approved; r goes on with the mission", "information"
+        return f"{name} is approved; {key_of('resume_mission')} goes on with the mission", "information"
     return f"{name} is rejected; it counts as blocked", "information"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Literal
@@ -253,8 +254,11 @@ _WITH_CONTRAST = {DARK.name: CONTRAST.name, LIGHT.name: CONTRAST_LIGHT.name}
 
 
 def theme_for(theme: str | None, contrast: Literal["normal", "high"] = "normal") -> str:
-    """The name of the theme to use; ``theme`` is the one that was asked for."""
-    name = theme or DARK.name
+    """The name of the theme to use; ``theme`` is the one that was asked for.
+
+    Without one ``NO_COLOR`` means the theme that was made for it: red turned to grey is fainter than what is well.
+    """
+    name = theme or (MONO.name if "NO_COLOR" in os.environ else DARK.name)
     return _WITH_CONTRAST.get(name, name) if contrast == "high" else name
 
 

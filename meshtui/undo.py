@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from meshtui.commands import key_of
 from meshtui.core.errors import MeshtuiError, WorkFailed
 from meshtui.receipts import names
 
@@ -142,7 +143,11 @@ def of_answers(ids: Sequence[str], action: str) -> Step | None:
         return None
     them = tuple(ids)
     if action != "drop":
-        return Step(f"the retry of {names(them)}", None, "it may run already; w withdraws it while it waits")
+        return Step(
+            f"the retry of {names(them)}",
+            None,
+            f"it may run already; {key_of('withdraw')} withdraws it while it waits",
+        )
 
     def back(ops: Operations) -> None:
         for one in them:

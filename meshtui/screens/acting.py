@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from meshtui import command_lines, receipts, undo
 from meshtui.bridge import Bridge, Operations
-from meshtui.commands import Situation
+from meshtui.commands import Situation, key_of
 from meshtui.core.errors import MeshtuiError
 from meshtui.core.view import LaneView, Row
 from meshtui.messages import EnvelopeRead
@@ -101,7 +101,7 @@ class Acting(Doing):
             return
         ids = [row.envelope_id for row in rows]
         command = command_lines.on_several("withdraw", ids, self.root)
-        back = "u undoes it; R restores everything that was withdrawn."
+        back = f"{key_of('undo')} undoes it; {key_of('restore')} restores everything that was withdrawn."
         if len(rows) == 1:
             self._confirm(
                 f"Withdraw {rows[0].title}?",
@@ -200,7 +200,7 @@ class Acting(Doing):
         first = self.view.pending[0].title if self.view is not None and self.view.pending else "all else"
         self._confirm(
             f"Put {count(len(ids), 'envelope')} at the head?",
-            f"{names(ids)} will run next, in this order, before {first}.{self._hidden()} u undoes it.",
+            f"{names(ids)} will run next, in this order, before {first}.{self._hidden()} {key_of('undo')} undoes it.",
             "Put at the head",
             act,
             command=command,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from meshtui import command_lines, receipts, undo
 from meshtui.bridge import Bridge
-from meshtui.commands import BY_ACTION, Situation
+from meshtui.commands import BY_ACTION, Situation, key_of
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import SECTIONS, Attention, Exit, LaneView, Row, Section
 from meshtui.receipts import WITH, count
@@ -101,7 +101,7 @@ class LaneActions(Acting, ExitTaking):
         running = f" {self.view.active[0].title} goes on." if self.view.active else ""
         self._confirm(
             "Interrupt the lane?",
-            f"{count(pending, 'pending envelope')} will be withdrawn and not run.{running} u undoes it, R brings them back.",
+            f"{count(pending, 'pending envelope')} will be withdrawn and not run.{running} {key_of('undo')} undoes it, {key_of('restore')} brings them back.",
             "Withdraw all",
             lambda: self._operate(
                 lambda lane: lane.interrupt(),

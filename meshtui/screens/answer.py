@@ -17,8 +17,10 @@ from textual.widgets import Button, Input, Static
 from meshtui.core.lane.attention import span
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import Attention, Row
+from meshtui.keymap import typed
 from meshtui.screens.confirm import choice
 from meshtui.screens.copying import copy_command
+from meshtui.screens.keys_here import key_in
 from meshtui.text import clean, moment
 from meshtui.theme import MODALS
 from meshtui.widgets.describe import spoken
@@ -52,11 +54,14 @@ class AnswerForm(ModalScreen[Answer]):
     AUTO_FOCUS = "#leave"
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave it parked", show=False, id="answer.leave"),
-        Binding("left", "app.focus_previous", "Before", show=False, id="answer.before"),
-        Binding("right", "app.focus_next", "Next", show=False, id="answer.next"),
-        Binding("r", "retry", "Run again", show=False, id="answer.retry"),
-        Binding("d", "drop", "Drop", show=False, id="answer.drop"),
-        Binding("f3", "copy_command", "Copy the command", show=False, id="answer.copy", priority=True),
+        Binding("left", "app.focus_previous", "The answer before", show=False, id="answer.before"),
+        Binding("right", "app.focus_next", "The next answer", show=False, id="answer.next"),
+        Binding("r", "retry", "Run it again, with what the fields say", show=False, id="answer.retry"),
+        Binding("d", "drop", "Give it up: it counts as failed", show=False, id="answer.drop"),
+        Binding(
+            "f3", "copy_command", "Copy the command that does it", show=False, id="answer.copy", priority=True
+        ),
+        Binding("question_mark", "app.keys_here", "These keys", show=False, id="answer.keys"),
     ]
 
     def __init__(
@@ -77,7 +82,11 @@ class AnswerForm(ModalScreen[Answer]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"Answer {clean(self.row.title)}")
-            dialog.border_subtitle = Content("f3 copies command · esc leaves it parked")
+            keys = {name: key_in(self, f"answer.{name}") for name in ("copy", "leave")}
+            dialog.border_subtitle = Content(
+                f"{typed('app.keys_here', 'f1')} keys · {keys['copy']} copies command · "
+                f"{keys['leave']} leaves it parked"
+            )
             yield Static(self._facts(), classes="text")
             with Horizontal(classes="field"):
                 yield Static("engine", classes="label")
@@ -90,9 +99,9 @@ class AnswerForm(ModalScreen[Answer]):
                 yield Input(longer, placeholder="as before", id="seconds", compact=True)
                 yield Static("", id="seconds-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave it", "esc", "leave")
-                yield choice("Run again", "r", "retry")
-                yield choice("Drop", "d", "drop", danger=True)
+                yield choice("Leave it", key_in(self, "answer.leave"), "leave")
+                yield choice("Run again", key_in(self, "answer.retry"), "retry")
+                yield choice("Drop", key_in(self, "answer.drop"), "drop", danger=True)
 
     def _facts(self) -> Content:
         row, question = self.row, self.question
@@ -108,7 +117,7 @@ class AnswerForm(ModalScreen[Answer]):
         if row.budget_seconds:
             parts.append(f", {span(row.budget_seconds)} each")
         if row.finished_at is not None:
-            parts.append(f", parked {moment(row.finished_at)}")
+            parts.append(f"\nparked {moment(row.finished_at)}")
         if question.get("evidence"):
             parts.append(("\n" + evidence_text(question["evidence"]), "$quiet"))
         return Content.assemble(*parts)

@@ -33,13 +33,14 @@ class Charts(Seeing):
         Binding("c,enter", "close", "Close", show=False, id="charts.close"),
     ]
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("j/k", "scroll"),
-        ("tab", "lane/missions"),
-        ("esc", "close"),
+        ("seeing.down seeing.up", "scroll"),
+        ("seeing.next", "lane/missions"),
+        ("seeing.keys", "keys"),
+        ("seeing.close", "close"),
     )
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        return [item for item in self.KEYS if item[0] != "tab" or len(self.sources()) > 1]
+        return [item for item in self.KEYS if item[0] != "seeing.next" or len(self.sources()) > 1]
 
     @property
     def mission(self) -> MissionView | None:

@@ -9,11 +9,12 @@ from rich.cells import cell_len
 from textual import events, on
 from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Horizontal, VerticalScroll
+from textual.containers import Horizontal, Vertical, VerticalScroll
 from textual.content import Content
 from textual.screen import ModalScreen
 from textual.widgets import Button, Static
 
+from meshtui.screens.keys_here import key_in, last_key_in
 from meshtui.text import clean, cut_middle
 from meshtui.theme import MODALS
 
@@ -33,10 +34,15 @@ class Question(ModalScreen[str]):
     CSS_PATH = MODALS
     AUTO_FOCUS = "Button"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,q,n", "choose('no')", "No", show=False, id="question.no"),
-        Binding("left,h,shift+tab", "app.focus_previous", "Before", show=False, id="question.before"),
-        Binding("right,l", "app.focus_next", "Next", show=False, id="question.next"),
-        Binding("c", "copy_command", "Copy the command", show=False, id="question.copy"),
+        Binding("escape,q,n", "choose('no')", "No: leave it as it is", show=False, id="question.no"),
+        Binding(
+            "left,h,shift+tab", "app.focus_previous", "The answer before", show=False, id="question.before"
+        ),
+        Binding("right,l", "app.focus_next", "The next answer", show=False, id="question.next"),
+        Binding(
+            "c", "copy_command", "Copy the command line that does the same", show=False, id="question.copy"
+        ),
+        Binding("question_mark", "app.keys_here", "These keys", show=False, id="question.keys"),
     ]
 
     def __init__(self, question: str, loss: str, *, command: str | None = None, tone: str = "-ask") -> None:
@@ -53,10 +59,15 @@ class Question(ModalScreen[str]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog", can_focus=False) as dialog:
             dialog.border_title = Content(self.question)
-            yield Static(Content(self.loss), classes="text")
+            with Vertical(classes="text"):
+                for line in self.loss.split("\n"):
+                    # What goes on in the next line stays behind its mark.
+                    yield Static(Content(line.lstrip()), classes="item" if line.startswith("  ") else "line")
             if self.command is not None:
-                yield Static(_shown(self.command), classes="command")
-                dialog.border_subtitle = Content("c copies the command")
+                yield Static(_shown(self.command, key_in(self, "question.copy")), classes="command")
+                dialog.border_subtitle = Content(
+                    f"{key_in(self, 'question.keys')} keys · {key_in(self, 'question.copy')} copies the command"
+                )
             with Horizontal(classes="buttons"):
                 yield from self.answers()
 
@@ -73,11 +84,11 @@ class Question(ModalScreen[str]):
             self.app.notify("Copied the command", timeout=3, markup=False)
 
 
-def _shown(command: str) -> Content:
+def _shown(command: str, key: str) -> Content:
     """A command line, cut where it names very many."""
     text = clean(command)
     if cell_len(text) > LONGEST:
-        return Content.styled(f"$ {cut_middle(text, LONGEST)} (c copies all of it)", "$quiet")
+        return Content.styled(f"$ {cut_middle(text, LONGEST)} ({key} copies all of it)", "$quiet")
     return Content.styled(f"$ {text}", "$quiet")
 
 
@@ -85,7 +96,7 @@ class Confirm(Question):
     """Asks whether to do what loses something; dismisses with ``yes`` or ``no``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y", "choose('yes')", "Yes", show=False, id="question.yes")
+        Binding("y", "choose('yes')", "Yes: do it", show=False, id="question.yes")
     ]
 
     def __init__(self, question: str, loss: str, yes: str, *, command: str | None = None) -> None:
@@ -93,7 +104,10 @@ class Confirm(Question):
         self.yes = yes
 
     def answers(self) -> list[Button]:
-        return [choice("No", "n", "no"), choice(self.yes, "y", "yes", danger=True)]
+        return [
+            choice("No", last_key_in(self, "question.no"), "no"),
+            choice(self.yes, key_in(self, "question.yes"), "yes", danger=True),
+        ]
 
 
 class Several(Question):
@@ -111,7 +125,7 @@ class Several(Question):
     def answers(self) -> list[Button]:
         last = len(self.ways) - 1
         return [
-            choice("Leave them", "esc", "no"),
+            choice("Leave them", key_in(self, "question.no"), "no"),
             *(choice(label, key, name, danger=at == last) for at, (label, key, name) in enumerate(self.ways)),
         ]
 

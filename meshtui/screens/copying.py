@@ -13,6 +13,7 @@ from textual.content import Content
 from textual.screen import ModalScreen, Screen
 
 from meshtui.command_lines import Line
+from meshtui.screens.keys_here import key_in
 from meshtui.text import clean, cut_end, fit
 from meshtui.theme import MODALS
 from meshtui.widgets.paint import LOOK_CLASSES, Painted, Span
@@ -66,7 +67,9 @@ class CopyMenu(ModalScreen[Line]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -copying", can_focus=False) as dialog:
             dialog.border_title = Content(f"Copy · {self._title}")
-            dialog.border_subtitle = Content("a number copies · y the first · esc leaves")
+            dialog.border_subtitle = Content(
+                f"a number copies · {key_in(self, 'copying.first')} the first · {key_in(self, 'copying.leave')} leaves"
+            )
             yield Choices(self._lines)
 
     def action_choose(self, number: int) -> None:

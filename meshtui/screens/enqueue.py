@@ -18,8 +18,10 @@ from meshtui.command_lines import of_envelope
 from meshtui.core import strict_json
 from meshtui.core.errors import InvalidInput
 from meshtui.core.models.envelope import is_handoff_phase, validate_envelope, warnings_for
+from meshtui.keymap import typed
 from meshtui.screens.confirm import choice
 from meshtui.screens.copying import copy_command
+from meshtui.screens.keys_here import key_in
 from meshtui.text import clean, cut_middle
 from meshtui.theme import MODALS
 from meshtui.widgets.paint import LOOK_CLASSES, now_of
@@ -29,7 +31,7 @@ FIELDS: tuple[tuple[str, str, str], ...] = (
     ("id", "id", "made up if left empty"),
     ("story_id", "story", "phases of one story share a session"),
     ("phase", "phase", "e.g. backend"),
-    ("engine", "engine", "claude, codex, grok or command; else as the lane decides"),
+    ("engine", "engine", "claude, codex, grok or command"),
     ("deadline_seconds", "seconds", "what an attempt may take"),
     ("cd", "directory", "absolute; else the lane's repository"),
     ("result_path", "result to", "a file that gets the result"),
@@ -56,11 +58,34 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
     CSS_PATH = MODALS
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave", show=False, id="enqueue.leave"),
-        Binding("ctrl+s", "add", "Add", show=False, priority=True, id="enqueue.add"),
-        Binding("ctrl+j", "turn", "Form or JSON", show=False, id="enqueue.turn", priority=True),
-        Binding("f2", "turn", "Form or JSON", show=False, id="enqueue.turn_too", priority=True),
-        Binding("f3", "copy_command", "Copy the command", show=False, id="enqueue.copy", priority=True),
+        Binding("escape", "leave", "Leave without doing anything", show=False, id="enqueue.leave"),
+        Binding(
+            "ctrl+s", "add", "Add it, or save what was changed", show=False, priority=True, id="enqueue.add"
+        ),
+        Binding(
+            "ctrl+j",
+            "turn",
+            "From the form to the raw JSON, and back",
+            show=False,
+            id="enqueue.turn",
+            priority=True,
+        ),
+        Binding(
+            "f2",
+            "turn",
+            "From the form to the raw JSON, and back",
+            show=False,
+            id="enqueue.turn_too",
+            priority=True,
+        ),
+        Binding(
+            "f3",
+            "copy_command",
+            "Copy the command that does it",
+            show=False,
+            id="enqueue.copy",
+            priority=True,
+        ),
     ]
 
     def __init__(
@@ -96,8 +121,11 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
                 if edits
                 else "Enqueue an envelope"
             )
-            how = "^s saves" if edits else "^s adds"
-            dialog.border_subtitle = Content(f"{how} · f2 JSON · f3 copies command · esc leaves")
+            keys = {name: key_in(self, f"enqueue.{name}") for name in ("add", "turn_too", "copy", "leave")}
+            dialog.border_subtitle = Content(
+                f"{keys['add']} {'saves' if edits else 'adds'} · {keys['turn_too']} JSON · "
+                f"{typed('app.keys_here', 'f1')} keys · {keys['copy']} copies · {keys['leave']} leaves"
+            )
             if self.note:
                 yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             yield TabLine(id="tabs")
@@ -121,8 +149,8 @@ class EnqueueForm(ModalScreen[dict[str, Any]]):
             yield TextArea(id="json", tab_behavior="focus", show_line_numbers=True)
             yield Static("", id="verdict")
             with Horizontal(classes="buttons"):
-                yield choice("Save" if edits else "Add", "^s", "add")
-                yield choice("Leave", "esc", "leave")
+                yield choice("Save" if edits else "Add", keys["add"], "add")
+                yield choice("Leave", keys["leave"], "leave")
 
     def on_mount(self) -> None:
         blink = not getattr(self.app, "still", False)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from meshtui import receipts, undo
 from meshtui.bridge import Bridge
+from meshtui.commands import key_of
 from meshtui.core.view import Attention, Exit
 from meshtui.receipts import count
 from meshtui.screens.doing import Doing
@@ -198,7 +199,7 @@ class ExitTaking(Doing):
             loss += f" {receipts.names(after)} cannot run without it."
         self.ask(
             f"Kill {loop.loop_id}?",
-            f"{loss} r resumes the mission later.",
+            f"{loss} {key_of('resume_mission')} resumes the mission later.",
             "Kill",
             lambda: self.operate_missions_at(
                 bridge,

@@ -10,7 +10,7 @@ from textual.binding import BindingType
 from textual.containers import Vertical
 from textual.screen import Screen
 
-from meshtui.commands import Situation, bindings
+from meshtui.commands import Situation, bindings, key_of
 from meshtui.core.fleet import FleetView, LaneSummary
 from meshtui.fleet_palette import FleetPlaces
 from meshtui.messages import FleetChanged
@@ -22,6 +22,7 @@ from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.fleet import FleetLine, FleetTable
 from meshtui.widgets.inbox import InboxTable, WaysOut
 from meshtui.widgets.key_bar import KeyBar
+from meshtui.widgets.listing import ListTable
 from meshtui.widgets.paint import LOOK_CLASSES, refresh_of
 
 FRAME = 3
@@ -147,7 +148,15 @@ class FleetScreen(FleetActing, NeedsScreen, Screen[None]):
         self.query_one(WaysOut).styles.height = ways
         bar = self.query_one("#inbox-filter")
         panel.styles.height = rows + ways + FRAME + (2 if bar.display else 0) - (2 if lines < 16 else 0)
-        panel.border_subtitle = f"{rows} of {number(count)} · I shows all" if rows < count else ""
+        panel.border_subtitle = (
+            f"{rows} of {number(count)} · {key_of('inbox')} shows all"
+            if rows < count and not self.inbox.filter
+            else ""
+        )
+
+    def on_list_table_rearranged(self, message: ListTable.Rearranged) -> None:
+        super().on_list_table_rearranged(message)
+        self._share_room()
 
     def on_resize(self) -> None:
         self.call_after_refresh(self._share_room)

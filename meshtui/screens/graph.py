@@ -32,12 +32,13 @@ class Graph(Seeing):
         Binding("enter", "go", "Go to", show=False, id="graph.go"),
     ]
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("h", "what it needs"),
-        ("l", "what needs it"),
-        ("j/k", "beside it"),
-        ("enter", "go to"),
-        ("tab", "next mission"),
-        ("esc", "close"),
+        ("graph.needs", "what it needs"),
+        ("graph.feeds", "what needs it"),
+        ("seeing.down seeing.up", "beside it"),
+        ("graph.go", "go to"),
+        ("seeing.next", "next mission"),
+        ("seeing.keys", "keys"),
+        ("seeing.close", "close"),
     )
 
     def __init__(self, view: LaneView, history: History | None = None, *, source: str | None = None) -> None:
@@ -54,7 +55,7 @@ class Graph(Seeing):
         return [mission.mission_id for mission in self.view.missions]
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        return [item for item in self.KEYS if item[0] != "tab" or len(self.sources()) > 1]
+        return [item for item in self.KEYS if item[0] != "seeing.next" or len(self.sources()) > 1]
 
     def turned(self) -> None:
         self.chosen = None

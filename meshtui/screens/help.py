@@ -16,6 +16,7 @@ from textual.widgets import Input
 
 from meshtui.commands import COMMANDS, REPLAY, Command, Situation
 from meshtui.keymap import display, normal
+from meshtui.screens.keys_here import key_in
 from meshtui.status import LANE_STATES, LOOP_MARKS, SECTION_MARKS
 from meshtui.text import fit, wrap
 from meshtui.theme import MODALS
@@ -78,7 +79,13 @@ def help_items(
     ``only`` leaves what has these words.
     """
     now = now if now is not None else Situation()
-    known = [command for command in COMMANDS if command.at(now.place)]
+    own = {key for one in COMMANDS if one.scope == now.place for key in one.key.split(",")}
+    known = [
+        command
+        for command in COMMANDS
+        # A list's key that the screen takes for itself does what the screen says.
+        if command.at(now.place) and not (command.scope == "table" and own & set(command.key.split(",")))
+    ]
     if now.replay:
         known = [*REPLAY, *known]
     here = [command for command in known if command.scope == "replay" or means_here(command, now)]
@@ -155,7 +162,9 @@ class Help(ModalScreen[None]):
     def compose(self) -> ComposeResult:
         with Vertical(classes="dialog -large") as dialog:
             dialog.border_title = Content("Keys")
-            dialog.border_subtitle = Content("/ finds · esc closes")
+            dialog.border_subtitle = Content(
+                f"{key_in(self, 'help.find')} finds · {key_in(self, 'help.close')} closes"
+            )
             find = Input(placeholder="words, or a key", id="help-find", compact=True)
             find.display = False
             yield find

@@ -11,7 +11,7 @@ from textual.containers import Horizontal, Vertical
 from textual.content import Content
 from textual.screen import Screen
 
-from meshtui.commands import Situation, bindings
+from meshtui.commands import Situation, bindings, key_of
 from meshtui.core.fleet import URGENCY, Need
 from meshtui.fleet_palette import FleetPlaces
 from meshtui.palette import Places
@@ -81,7 +81,7 @@ class InboxScreen(NeedsScreen, Screen[None]):
         yield KeyBar(id="keys")
 
     def on_mount(self) -> None:
-        self.query_one("#inbox").border_subtitle = "esc goes back"
+        self.query_one("#inbox").border_subtitle = f"{key_of('back')} goes back"
         self.query_one(InboxLine).read_only = self.looks_only
         self.inbox.empty = "Nothing needs you. What does appears here by itself."
         self.set_interval(refresh_of(self), self.tick_needs, name="tick")

@@ -13,10 +13,9 @@ from textual.content import Content
 from textual.screen import Screen
 
 from meshtui.bridge import Bridge, Severity
-from meshtui.commands import BY_ACTION, Side, Situation, bindings
+from meshtui.commands import BY_ACTION, Side, Situation, bindings, key_of
 from meshtui.core.fleet import Need
 from meshtui.core.view import SECTIONS, Attention, LaneView, Row, Section
-from meshtui.keymap import display_all
 from meshtui.messages import (
     DetailRead,
     MissionsRunning,
@@ -35,12 +34,12 @@ from meshtui.screens.reading import ReadingActions
 from meshtui.status import SECTION_MARKS
 from meshtui.text import clean, number
 from meshtui.widgets.attention import NeedsYou
-from meshtui.widgets.detail import DetailPane
+from meshtui.widgets.detail import SELECT, DetailPane
 from meshtui.widgets.filter_bar import FilterBar
 from meshtui.widgets.journal import JournalLine, Note
 from meshtui.widgets.key_bar import KeyBar
 from meshtui.widgets.listing import ListTable
-from meshtui.widgets.paint import LOOK_CLASSES, keys_of, now_of, refresh_of
+from meshtui.widgets.paint import LOOK_CLASSES, now_of, refresh_of
 from meshtui.widgets.pane import PartsPane
 from meshtui.widgets.status_line import StatusLine
 from meshtui.widgets.table import QueueTable
@@ -198,6 +197,7 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
             rows = view.rows(self.section) if view is not None else ()
             table = self.query_one(QueueTable)
             table.show(self.section, rows, hint=self._hint())
+            self.query_one(DetailPane).say_empty(self._no_details())
             self.query_one("#sections", TabLine).show(self._tabs(), self.section)
             table.nothing_matches = self._elsewhere() if table.filter and not table.rows else None
             self.draw_loops()
@@ -233,10 +233,7 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
         if self.replayed:
             return None if view.rows(self.section) else "Nothing stood here at that time."
         if not view.exists:
-            keys = {
-                name: display_all(keys_of(self, BY_ACTION[name].id, BY_ACTION[name].key)).split()[0]
-                for name in ("enqueue", "plan", "help")
-            }
+            keys = {name: key_of(name) for name in ("enqueue", "plan", "help")}
             return (
                 f"No lane here yet.\n{keys['enqueue']} enqueues its first envelope\n"
                 f"{keys['plan']} plans a mission\n{keys['help']} shows every key"
@@ -244,6 +241,15 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
         if not view.complete and not view.rows(self.section):
             return "Reading…"
         return None
+
+    def _no_details(self) -> str:
+        """What the details say while no record is selected."""
+        view = self.view
+        if view is None:
+            return "Reading…"
+        if not view.exists:
+            return "Select a loop to see its details." if view.missions else "What is selected is shown here."
+        return SELECT if view.rows(self.section) else "Nothing is selected: this list is empty."
 
     def _tabs(self) -> list[TabSpec]:
         view = self.view
@@ -276,8 +282,8 @@ class LaneScreen(ReadingActions, LaneActions, LoopsSide, Looking, Screen[None]):
         """What an emptied list says: where the filter finds something."""
         text = clean(self.query_one(QueueTable).filter.text)
         found = [f"{section} {number(many)}" for section in SECTIONS if (many := self.matching(section))]
-        where = f"n goes to {', '.join(found)}; " if found else ""
-        return f"Nothing here matches {text}.\n{where}esc drops the filter"
+        where = f"{key_of('match(1)')} goes to {', '.join(found)}; " if found else ""
+        return f"Nothing here matches {text}.\n{where}{key_of('back')} drops the filter"
 
     def tick(self) -> None:
         """Let times go on; lines whose text is the same are not drawn."""

@@ -13,6 +13,7 @@ from textual.widgets import Button, Static
 
 from meshtui.receipts import names
 from meshtui.screens.confirm import Question, choice
+from meshtui.screens.keys_here import key_in, last_key_in
 from meshtui.theme import MODALS
 
 
@@ -20,8 +21,8 @@ class Leave(Question):
     """Dismisses with ``no``, ``stop`` or ``hand over``."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s", "choose('stop')", "Stop", show=False, id="leave.stop"),
-        Binding("o", "choose('hand over')", "Hand over", show=False, id="leave.hand_over"),
+        Binding("s", "choose('stop')", "Stop and leave", show=False, id="leave.stop"),
+        Binding("o", "choose('hand over')", "Hand over and leave", show=False, id="leave.hand_over"),
     ]
 
     def __init__(self, active: tuple[str, ...], lanes: int = 1, missions: tuple[str, ...] = ()) -> None:
@@ -46,9 +47,9 @@ class Leave(Question):
 
     def answers(self) -> list[Button]:
         return [
-            choice("Stay", "n", "no"),
-            choice("Hand over", "o", "handover"),
-            choice("Stop", "s", "stop", danger=True),
+            choice("Stay", last_key_in(self, "question.no"), "no"),
+            choice("Hand over", key_in(self, "leave.hand_over"), "handover"),
+            choice("Stop", key_in(self, "leave.stop"), "stop", danger=True),
         ]
 
     def action_choose(self, name: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from textual.widget import Widget
 
-from meshtui.commands import Side
+from meshtui.commands import Side, key_of
 from meshtui.messages import LoopRead, Planned, Verified, WouldLose
 from meshtui.screens.mission_actions import MissionActions
 from meshtui.text import number
@@ -156,8 +156,10 @@ class LoopsSide(MissionActions):
         marked = f" · {number(len(table.marks))} marked" if table.marks else ""
         loops.border_title = title_of(table.mission) + marked
         hidden = self._one_list and view.exists
-        loops.border_subtitle = f"tab: queue · {number(view.counts.pending)} pending" if hidden else ""
-        queue.border_subtitle = f"tab: {title_of(table.mission).lower()}" if hidden else ""
+        loops.border_subtitle = (
+            f"{key_of('turn(1)')}: queue · {number(view.counts.pending)} pending" if hidden else ""
+        )
+        queue.border_subtitle = f"{key_of('turn(1)')}: {title_of(table.mission).lower()}" if hidden else ""
 
     def tick_loops(self) -> None:
         """Let times go on."""

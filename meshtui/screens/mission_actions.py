@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from meshtui import command_lines, receipts, undo
 from meshtui.bridge import Bridge
-from meshtui.commands import Situation
+from meshtui.commands import Situation, key_of
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import LaneView
 from meshtui.messages import Planned, Refused, Verified, WouldLose
@@ -121,7 +121,7 @@ class MissionActions(Doing):
         ]
         self._confirm(
             f"Kill {count(len(alive), 'loop')}?",
-            f"{' '.join(parts)} What is complete is kept; r resumes the mission later.",
+            f"{' '.join(parts)} What is complete is kept; {key_of('resume_mission')} resumes the mission later.",
             f"Kill {len(alive)}",
             lambda: self.operate_missions_at(
                 bridge,
@@ -141,10 +141,11 @@ class MissionActions(Doing):
         waiting = [one for one in mission.loops if not one.ended and one.status != "running"]
         parts = []
         if running:
-            parts.append(f"{receipts.names(running)} will be ended now: the work of their phases is lost.")
+            phases = "its phase" if len(running) == 1 else "their phases"
+            parts.append(f"{receipts.names(running)} will be ended now: the work of {phases} is lost.")
         if waiting:
             parts.append(f"{count(len(waiting), 'loop')} will not start.")
-        parts.append("What is complete is kept; r resumes the mission later.")
+        parts.append(f"What is complete is kept; {key_of('resume_mission')} resumes the mission later.")
         if bridge is not None:
             self._confirm(
                 f"Kill all loops of {mission.mission_id}?",
@@ -177,13 +178,17 @@ class MissionActions(Doing):
         if mission.mission_id in self.missions_here:
             self._confirm(
                 f"Stop mission {mission.mission_id}?",
-                "Its calls will be ended now: the work of the phases they are in is lost. r goes on from the last checkpoints.",
+                "Its calls will be ended now: the work of the phases they are in is lost. "
+                f"{key_of('resume_mission')} goes on from the last checkpoints.",
                 "Stop",
                 lambda: bridge.stop_mission(mission.mission_id),
             )
         elif mission.runner.alive:
             who = "another tool" if mission.runner.foreign else f"runner {mission.runner.pid}"
-            self.tell(f"Mission {mission.mission_id} is run by {who}; X kills its loops", "warning")
+            self.tell(
+                f"Mission {mission.mission_id} is run by {who}; {key_of('kill_mission')} kills its loops",
+                "warning",
+            )
         else:
             self.action_resume_mission()
 
@@ -314,7 +319,7 @@ class MissionActions(Doing):
                     lambda ops: ops.forget(name), lambda _: (f"Plan {name} is deleted", "information")
                 )
             else:
-                self.tell(f"Planned: {name}; r starts it")
+                self.tell(f"Planned: {name}; {key_of('resume_mission')} starts it")
                 self.show_mission(name)
 
         self.app.push_screen(PlanPreview(message.plan, message.blockers, edited=message.edited), decided)

@@ -19,10 +19,12 @@ from meshtui.core.lane.ways import way_out
 from meshtui.core.mesh.render import overlap_text
 from meshtui.core.models.mesh import Node, Plan
 from meshtui.editor import open_in_editor
+from meshtui.keymap import typed
 from meshtui.missions import PlanWish
 from meshtui.screens.answer import ENGINES
 from meshtui.screens.confirm import choice
 from meshtui.screens.copying import copy_command
+from meshtui.screens.keys_here import key_in, last_key_in
 from meshtui.status import RISK_LOOKS
 from meshtui.text import clean
 from meshtui.theme import MODALS
@@ -38,9 +40,18 @@ class PlanForm(ModalScreen[PlanWish]):
 
     CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "leave", "Leave", show=False, id="plan.leave"),
-        Binding("ctrl+s", "plan", "Plan", show=False, priority=True, id="plan.plan"),
-        Binding("f3", "copy_command", "Copy the command", show=False, id="plan.copy", priority=True),
+        Binding("escape", "leave", "Leave without a plan", show=False, id="plan.leave"),
+        Binding(
+            "ctrl+s",
+            "plan",
+            "Make a plan to look at; nothing starts yet",
+            show=False,
+            priority=True,
+            id="plan.plan",
+        ),
+        Binding(
+            "f3", "copy_command", "Copy the command that does it", show=False, id="plan.copy", priority=True
+        ),
     ]
 
     def __init__(self, wish: PlanWish | None = None, *, root: Path | None = None, note: str = "") -> None:
@@ -55,7 +66,11 @@ class PlanForm(ModalScreen[PlanWish]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content("Plan a mission")
-            dialog.border_subtitle = Content("^s plans, nothing starts yet · f3 copies command · esc leaves")
+            keys = {name: key_in(self, f"plan.{name}") for name in ("plan", "copy", "leave")}
+            dialog.border_subtitle = Content(
+                f"{keys['plan']} plans · {typed('app.keys_here', 'f1')} keys · "
+                f"{keys['copy']} copies command · {keys['leave']} leaves"
+            )
             if self.note:
                 yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             with Vertical(classes="field -area"):
@@ -64,7 +79,7 @@ class PlanForm(ModalScreen[PlanWish]):
                     yield Static("", id="request-error", classes="error")
                 yield TextArea(id="request", compact=True, tab_behavior="focus", highlight_cursor_line=False)
             for name, label, hint in (
-                ("engine", "engine", "as configured"),
+                ("engine", "engine", "claude, codex, grok or command; as configured"),
                 ("parallelism", "parallel", "safe, balanced or extreme; as configured"),
                 ("most", "max loops", "1 to 32; as configured, else 8"),
             ):
@@ -73,8 +88,8 @@ class PlanForm(ModalScreen[PlanWish]):
                     yield Input(placeholder=hint, id=name, compact=True)
                     yield Static("", id=f"{name}-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave", "esc", "leave")
-                yield choice("Plan", "^s", "plan")
+                yield choice("Leave", keys["leave"], "leave")
+                yield choice("Plan", keys["plan"], "plan")
 
     def on_mount(self) -> None:
         blink = not getattr(self.app, "still", False)
@@ -98,7 +113,7 @@ class PlanForm(ModalScreen[PlanWish]):
         )
         wrong = {
             "request": "" if request or not self.touched else "say what is to be done",
-            "engine": "" if not engine or engine in ENGINES else f"one of {', '.join(ENGINES)}",
+            "engine": "" if not engine or engine in ENGINES else "no such engine",
             "parallelism": ""
             if not parallelism or parallelism in PARALLELISM
             else "safe, balanced or extreme",
@@ -164,12 +179,19 @@ class PlanPreview(ModalScreen[str]):
     CSS_PATH = MODALS
     COMPONENT_CLASSES = LOOK_CLASSES
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape,k", "choose('keep')", "Keep planned", show=False, id="preview.keep"),
-        Binding("s", "choose('start')", "Start", show=False, id="preview.start"),
-        Binding("e", "choose('edit')", "Edit", show=False, id="preview.edit"),
-        Binding("c", "choose('cancel')", "Cancel", show=False, id="preview.cancel"),
-        Binding("left", "app.focus_previous", "Before", show=False, id="preview.before"),
-        Binding("right", "app.focus_next", "Next", show=False, id="preview.next"),
+        Binding(
+            "escape,k",
+            "choose('keep')",
+            "Leave it planned: it can be started later",
+            show=False,
+            id="preview.keep",
+        ),
+        Binding("s", "choose('start')", "Start the mission now", show=False, id="preview.start"),
+        Binding("e", "choose('edit')", "Edit the plan in an editor", show=False, id="preview.edit"),
+        Binding("c", "choose('cancel')", "Forget the plan", show=False, id="preview.cancel"),
+        Binding("left", "app.focus_previous", "The answer before", show=False, id="preview.before"),
+        Binding("right", "app.focus_next", "The next answer", show=False, id="preview.next"),
+        Binding("question_mark", "app.keys_here", "These keys", show=False, id="preview.keys"),
     ]
 
     def __init__(self, plan: Plan, blockers: tuple[str, ...], *, edited: bool = False) -> None:
@@ -182,13 +204,15 @@ class PlanPreview(ModalScreen[str]):
         with Vertical(classes="dialog -large") as dialog:
             word = "Edited plan" if self.edited else "Plan"
             dialog.border_title = Content(f"{word} {clean(self.plan.mission_id)}: nothing runs yet")
-            dialog.border_subtitle = Content("esc keeps it planned")
+            dialog.border_subtitle = Content(
+                f"{key_in(self, 'preview.keys')} keys · {key_in(self, 'preview.keep')} keeps it planned"
+            )
             yield Prose(id="plan")
             with Horizontal(classes="buttons"):
-                yield choice("Keep planned", "k", "keep")
-                yield choice("Edit", "e", "edit")
-                yield choice("Cancel", "c", "cancel", danger=True)
-                yield choice("Start", "s", "start")
+                yield choice("Keep planned", last_key_in(self, "preview.keep"), "keep")
+                yield choice("Edit", key_in(self, "preview.edit"), "edit")
+                yield choice("Cancel", key_in(self, "preview.cancel"), "cancel", danger=True)
+                yield choice("Start", key_in(self, "preview.start"), "start")
 
     def on_mount(self) -> None:
         start = self.query_one("#start", Button)

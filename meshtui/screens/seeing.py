@@ -17,6 +17,7 @@ from meshtui.bridge import Bridge
 from meshtui.core.history import History
 from meshtui.core.lane.signs import Signs
 from meshtui.core.view import LaneView
+from meshtui.screens.keys_here import key_in
 from meshtui.theme import MODALS
 from meshtui.widgets.paint import LOOK_CLASSES, Line, Span, crop, width_of
 from meshtui.widgets.sheet import Pinned, Sheet
@@ -38,6 +39,10 @@ class Page:
     cursor: tuple[int, int] | None = None
 
 
+SURE = 2
+"""How many of the last keys of a screen are named however little room there is."""
+
+
 class Seeing(ModalScreen[str | None]):
     """Closed with what to go to: the key of a record or a loop, or nothing."""
 
@@ -48,15 +53,16 @@ class Seeing(ModalScreen[str | None]):
         Binding("escape,q", "close", "Close", show=False, id="seeing.close"),
         Binding("j,down", "move(1)", "Down", show=False, id="seeing.down"),
         Binding("k,up", "move(-1)", "Up", show=False, id="seeing.up"),
-        Binding("g", "edge(-1)", "First", show=False, id="seeing.first"),
-        Binding("G", "edge(1)", "Last", show=False, id="seeing.last"),
+        Binding("g", "edge(-1)", "To the start", show=False, id="seeing.first"),
+        Binding("G", "edge(1)", "To the end", show=False, id="seeing.last"),
         Binding("ctrl+d,pagedown", "leaf(1)", "Page down", show=False, id="seeing.page_down"),
         Binding("ctrl+u,pageup", "leaf(-1)", "Page up", show=False, id="seeing.page_up"),
-        Binding("tab", "source(1)", "Next", show=False, id="seeing.next"),
-        Binding("shift+tab", "source(-1)", "Before", show=False, id="seeing.before"),
+        Binding("tab", "source(1)", "The next mission, or the lane", show=False, id="seeing.next"),
+        Binding("shift+tab", "source(-1)", "The lane, or the mission before", show=False, id="seeing.before"),
+        Binding("question_mark", "app.keys_here", "These keys", show=False, id="seeing.keys"),
     ]
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = ()
-    """The keys that the last line names, and what they do."""
+    """The bindings whose keys the last line names, by id with a space between two, and what they do."""
 
     def __init__(self, view: LaneView, history: History | None = None, *, source: str | None = None) -> None:
         super().__init__()
@@ -149,15 +155,19 @@ class Seeing(ModalScreen[str | None]):
 
     def key_line(self, width: int) -> Line:
         """The keys of this screen, as many as fit."""
-        spans: list[Span] = []
-        for key, word in self.keys():
-            more: list[Span] = [(key, "key"), (f" {word}  ", "muted")]
-            if width_of([*spans, *more]) - 2 <= width:
-                spans += more
-        return crop(spans, width)
+        told: list[Line] = []
+        between: Span = ("  ", "text")
+        for names, word in self.keys():
+            key = "/".join(key_in(self, name) for name in names.split())
+            told.append(((key, "key"), (f" {word}", "muted"), between))
+        # How to see the others, and how to leave, is said whatever the room.
+        kept, sure = list(told[:-SURE]), told[-SURE:]
+        while kept and sum(width_of(one) for one in (*kept, *sure)) - 2 > width:
+            kept.pop()
+        return crop([span for one in (*kept, *sure) for span in one][:-1], width)
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        """What :attr:`KEYS` name and makes sense now."""
+        """What of :attr:`KEYS` makes sense now."""
         return self.KEYS
 
     @property

@@ -15,8 +15,10 @@ from textual.widgets import Button, Input, Static
 
 from meshtui.core.lane.ways import way_out
 from meshtui.core.view import Row
+from meshtui.keymap import typed
 from meshtui.screens.confirm import choice
 from meshtui.screens.copying import copy_command
+from meshtui.screens.keys_here import key_in
 from meshtui.text import clean, moment
 from meshtui.theme import MODALS
 
@@ -31,7 +33,9 @@ class ExtendForm(ModalScreen[float]):
     CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Leave it", show=False, id="extend.leave"),
-        Binding("f3", "copy_command", "Copy the command", show=False, id="extend.copy", priority=True),
+        Binding(
+            "f3", "copy_command", "Copy the command that does it", show=False, id="extend.copy", priority=True
+        ),
     ]
 
     def __init__(self, row: Row, root: Path) -> None:
@@ -42,7 +46,10 @@ class ExtendForm(ModalScreen[float]):
     def compose(self) -> ComposeResult:
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"More time for {clean(self.row.title)}")
-            dialog.border_subtitle = Content("f3 copies command · esc leaves it")
+            keys = {name: key_in(self, f"extend.{name}") for name in ("copy", "leave")}
+            dialog.border_subtitle = Content(
+                f"{typed('app.keys_here', 'f1')} keys · {keys['copy']} copies command · {keys['leave']} leaves it"
+            )
             due = self.row.deadline_at
             text = (
                 f"Its deadline is {moment(due)}." if due is not None else "It has no deadline that is known."
@@ -53,7 +60,7 @@ class ExtendForm(ModalScreen[float]):
                 yield Input(str(MINUTES[1]), id="minutes", compact=True)
                 yield Static("", id="minutes-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave it", "esc", "leave")
+                yield choice("Leave it", key_in(self, "extend.leave"), "leave")
                 for minutes in MINUTES:
                     yield Button(f"+{minutes}", id=f"add-{minutes}", compact=True)
 
@@ -102,7 +109,14 @@ class MessageForm(ModalScreen[str]):
     CSS_PATH = MODALS
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "Send nothing", show=False, id="message.leave"),
-        Binding("f3", "copy_command", "Copy the command", show=False, id="message.copy", priority=True),
+        Binding(
+            "f3",
+            "copy_command",
+            "Copy the command that does it",
+            show=False,
+            id="message.copy",
+            priority=True,
+        ),
     ]
 
     def __init__(self, row: Row, root: Path, *, written: str = "", note: str = "") -> None:
@@ -117,7 +131,10 @@ class MessageForm(ModalScreen[str]):
         row = self.row
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             dialog.border_title = Content(f"Message to {clean(row.story_id or row.title)}")
-            dialog.border_subtitle = Content("f3 copies command · esc sends nothing")
+            keys = {name: key_in(self, f"message.{name}") for name in ("copy", "leave")}
+            dialog.border_subtitle = Content(
+                f"{typed('app.keys_here', 'f1')} keys · {keys['copy']} copies command · {keys['leave']} sends nothing"
+            )
             if self.note:
                 yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
             when = "when it ends" if row.section == "active" else "ahead of the queue"
@@ -130,7 +147,7 @@ class MessageForm(ModalScreen[str]):
                 yield Input(self.written, placeholder="what it is to do", id="message", compact=True)
                 yield Static("", id="message-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave it", "esc", "leave")
+                yield choice("Leave it", key_in(self, "message.leave"), "leave")
                 yield choice("Send", "enter", "send")
 
     def on_mount(self) -> None:

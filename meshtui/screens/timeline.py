@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from textual.binding import Binding, BindingType
 
+from meshtui.commands import key_of
 from meshtui.core.history import History
 from meshtui.core.mesh.view import MissionView
 from meshtui.core.view import LaneView
@@ -39,24 +40,25 @@ class Timeline(Seeing):
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("t", "close", "Close", show=False, id="timeline.close"),
-        Binding("plus,equals_sign", "zoom(1)", "Closer", show=False, id="timeline.zoom_in"),
-        Binding("minus", "zoom(-1)", "Wider", show=False, id="timeline.zoom_out"),
-        Binding("0", "whole", "Whole", show=False, id="timeline.whole"),
+        Binding("plus,equals_sign", "zoom(1)", "Zoom in", show=False, id="timeline.zoom_in"),
+        Binding("minus", "zoom(-1)", "Zoom out", show=False, id="timeline.zoom_out"),
+        Binding("0", "whole", "The whole time", show=False, id="timeline.whole"),
         Binding("h,left", "pan(-1)", "Earlier", show=False, id="timeline.earlier"),
         Binding("l,right", "pan(1)", "Later", show=False, id="timeline.later"),
-        Binding("right_square_bracket", "bar(1)", "Next bar", show=False, id="timeline.next_bar"),
-        Binding("left_square_bracket", "bar(-1)", "Bar before", show=False, id="timeline.bar_before"),
-        Binding("enter", "go", "Go to", show=False, id="timeline.go"),
+        Binding("right_square_bracket", "bar(1)", "The next bar", show=False, id="timeline.next_bar"),
+        Binding("left_square_bracket", "bar(-1)", "The bar before", show=False, id="timeline.bar_before"),
+        Binding("enter", "go", "Go to what is chosen", show=False, id="timeline.go"),
     ]
     KEYS: ClassVar[tuple[tuple[str, str], ...]] = (
-        ("j/k", "track"),
-        ("[ ]", "bar"),
-        ("+/-", "zoom"),
-        ("h/l", "earlier/later"),
-        ("0", "whole"),
-        ("enter", "go to"),
-        ("tab", "lane/missions"),
-        ("esc", "close"),
+        ("seeing.down seeing.up", "track"),
+        ("timeline.bar_before timeline.next_bar", "bar"),
+        ("timeline.zoom_in timeline.zoom_out", "zoom"),
+        ("timeline.earlier timeline.later", "earlier/later"),
+        ("timeline.whole", "whole"),
+        ("timeline.go", "go to"),
+        ("seeing.next", "lane/missions"),
+        ("seeing.keys", "keys"),
+        ("seeing.close", "close"),
     )
 
     def __init__(self, view: LaneView, history: History | None = None, *, source: str | None = None) -> None:
@@ -81,7 +83,7 @@ class Timeline(Seeing):
         return lane_rows(self.view, self.history or History())
 
     def keys(self) -> Sequence[tuple[str, str]]:
-        left_out = {"tab"} if len(self.sources()) < 2 else set()
+        left_out = {"seeing.next"} if len(self.sources()) < 2 else set()
         return [item for item in self.KEYS if item[0] not in left_out]
 
     def _place(self, rows: Sequence[Row]) -> int:
@@ -129,10 +131,10 @@ class Timeline(Seeing):
 
     def _nothing(self) -> str:
         if self.source is not None:
-            return " No loop has started yet: r starts the mission."
+            return f" No loop has started yet: {key_of('resume_mission')} starts the mission."
         if self.history is None:
             return " Reading the journal…"
-        return " No phase has started yet: s starts a runner."
+        return f" No phase has started yet: {key_of('runner')} starts a runner."
 
     # -- keys ---------------------------------------------------------------------------------------
 

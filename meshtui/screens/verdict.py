@@ -17,8 +17,10 @@ from textual.widgets import Button, Input, Static
 
 from meshtui.core.lane.ways import way_out
 from meshtui.core.mesh.view import LoopRow, MissionView
+from meshtui.keymap import typed
 from meshtui.screens.confirm import choice
 from meshtui.screens.copying import copy_command
+from meshtui.screens.keys_here import key_in
 from meshtui.text import clean
 from meshtui.theme import MODALS
 
@@ -42,7 +44,14 @@ class VerdictForm(ModalScreen[Given]):
         Binding("escape", "leave", "Leave it open", show=False, id="verdict.leave"),
         Binding("ctrl+a", "give('approve')", "Approve", show=False, priority=True, id="verdict.approve"),
         Binding("ctrl+r", "give('reject')", "Reject", show=False, priority=True, id="verdict.reject"),
-        Binding("f3", "copy_command", "Copy the command", show=False, id="verdict.copy", priority=True),
+        Binding(
+            "f3",
+            "copy_command",
+            "Copy the command that does it",
+            show=False,
+            id="verdict.copy",
+            priority=True,
+        ),
     ]
 
     def __init__(
@@ -70,10 +79,9 @@ class VerdictForm(ModalScreen[Given]):
         with VerticalScroll(classes="dialog -form", can_focus=False) as dialog:
             which = f"{1 + len(self.others)} loops" if self.others else clean(self.loop.key)
             dialog.border_title = Content(f"Decide on {which}")
+            copies = f"{key_in(self, 'verdict.copy')} copies command · " if self.root and self.verdict else ""
             dialog.border_subtitle = Content(
-                "f3 copies command · esc leaves it open"
-                if self.root and self.verdict
-                else "esc leaves it open"
+                f"{typed('app.keys_here', 'f1')} keys · {copies}{key_in(self, 'verdict.leave')} leaves it open"
             )
             if self.note:
                 yield Static(Content(f"▲ {clean(self.note)}"), classes="note")
@@ -83,9 +91,9 @@ class VerdictForm(ModalScreen[Given]):
                 yield Input(self.written, placeholder="recorded with your name", id="reason", compact=True)
                 yield Static("", id="reason-error", classes="error")
             with Horizontal(classes="buttons"):
-                yield choice("Leave it", "esc", "leave")
-                yield choice("Approve", "^a", "approve")
-                yield choice("Reject", "^r", "reject", danger=True)
+                yield choice("Leave it", key_in(self, "verdict.leave"), "leave")
+                yield choice("Approve", key_in(self, "verdict.approve"), "approve")
+                yield choice("Reject", key_in(self, "verdict.reject"), "reject", danger=True)
 
     def _all_facts(self) -> Content:
         """A line a loop: what waits for the verdict, and why."""
@@ -103,7 +111,8 @@ class VerdictForm(ModalScreen[Given]):
     def _facts(self) -> Content:
         loop = self.loop
         parts: list[str | tuple[str, str]] = [(clean(loop.handoff_reason or "a person decides"), "bold")]
-        parts.append(f"\n{clean(loop.risk)} risk")
+        if loop.risk_reasons or not (loop.handoff_reason or "").startswith(f"risk {loop.risk}"):
+            parts.append(f"\n{clean(loop.risk)} risk")
         if loop.risk_reasons:
             parts.append((f": {clean('; '.join(loop.risk_reasons))}", "$quiet"))
         number = len(loop.changed_files)

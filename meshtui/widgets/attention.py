@@ -11,6 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.content import Content
 from textual.message import Message
 
+from meshtui.commands import key_of
 from meshtui.core.view import Attention, Exit, LaneView
 from meshtui.status import attention_mark
 from meshtui.steady import Steady
@@ -100,7 +101,7 @@ class NeedsYou(Painted, can_focus=True):
         lines = self.screen.size.height
         self.most = MOST if lines >= 24 else 2 if lines >= 16 else 1
         shown, hidden = min(len(self.items), self.most), len(self.items) > self.most
-        self.border_subtitle = f"{shown} of {len(self.items)} · I shows all" if hidden else ""
+        self.border_subtitle = f"{shown} of {len(self.items)} · {key_of('inbox')} shows all" if hidden else ""
         ways = self._stacked and any(item.exits for item in self.items)
         self.styles.height = shown + int(ways) + 2
 

@@ -492,8 +492,10 @@ def _deadline_line(row: Row, now: int) -> Line:
 def _stalls(row: Row, idle: float | None, seen: Sequence[int], now: int, width: int, *, told: bool) -> Line:
     """Which of them would stall it, and when."""
     if idle is None:
-        why = "no [lane] idle_seconds" if told else "idle_seconds is not told"
-        return (("  only its deadline stalls it", "text"), (f" ({why})", "muted"))
+        why = "no [lane] idle_seconds" if told else "no runner has said its idle_seconds"
+        alone: Line = (("  only its deadline stalls it", "text"),)
+        aside = f" ({why})"
+        return (*alone, (aside, "muted")) if width_of(alone) + len(aside) <= width else alone
     limit = round(idle * 1000)
     last = max(seen, default=row.started_at or now)
     end = last + limit

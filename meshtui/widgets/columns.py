@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from meshtui.commands import key_of
 from meshtui.core.view import Row, Section
 from meshtui.status import row_mark
 from meshtui.text import clean, cut_end, cut_middle, duration, fit, stopwatch
@@ -250,14 +251,20 @@ def chosen(columns: Sequence[Column], titles: Sequence[str] | None) -> Sequence[
 
 
 EMPTY: dict[Section, str] = {
-    "pending": "Nothing is waiting. Press e to enqueue an envelope.",
-    "active": "Nothing is running. Press s to start the runner.",
+    "pending": "Nothing is waiting. {enqueue} enqueues an envelope.",
+    "active": "Nothing is running. {runner} starts the runner.",
     "done": "Nothing is done yet.",
     "failed": "Nothing failed.",
     "stalled": "Nothing stalled.",
-    "withdrawn": "Nothing was withdrawn. i withdraws all that is pending.",
+    "withdrawn": "Nothing was withdrawn. {interrupt} withdraws all that is pending.",
     "quarantined": "Everything in the queue can be read.",
 }
+"""What an empty list says; the name of an action stands for its key."""
+
+
+def empty_text(section: Section) -> str:
+    """What the empty list ``section`` says, with the keys as they are now."""
+    return EMPTY[section].format(**{name: key_of(name) for name in ("enqueue", "runner", "interrupt")})
 
 
 @dataclass(frozen=True, slots=True)

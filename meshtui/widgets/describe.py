@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
+from meshtui.commands import key_of
 from meshtui.core.clock import from_iso
 from meshtui.core.lane.attention import span
 from meshtui.core.view import Detail, Doing, Row
@@ -84,8 +85,17 @@ def used_text(tokens: int | None, cost_usd: float | None) -> str:
     return ", ".join(parts)
 
 
+def _used(key: str, value: object) -> str:
+    """One entry of a usage: ``input tokens 12,345``, ``cost $0.42``."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        if key == "cost_usd":
+            return f"cost ${value:,.2f}"
+        return f"{clean(key).replace('_', ' ')} {value:,}"
+    return f"{clean(key).replace('_', ' ')} {_text(value)}"
+
+
 def _question(question: dict[str, Any]) -> Iterator[Item]:
-    yield Head("needs an answer  (a)", "warn")
+    yield Head(f"needs an answer  ({key_of('answer')})", "warn")
     for name in ("cause", "attempts", "raised_at"):
         if question.get(name) not in (None, ""):
             yield labelled(name, question[name])
@@ -189,7 +199,7 @@ def result_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
     """How it ended."""
     result = detail.result if detail is not None else None
     if not result:
-        return [Fact("", "No result yet: it is written when the envelope is finished.", "muted")]
+        return [Body("No result yet: it is written when the envelope is finished.", "muted")]
     mark = row_mark(row)
     status = _text(result.get("status", "?"))
     look = {"done": "ok", "failed": "bad", "stalled": "warn"}.get(status, mark.look)
@@ -217,7 +227,7 @@ def result_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
             items.append(Fact(label, _text(result[name]), "bad" if bad else "text"))
     usage = result.get("usage")
     if isinstance(usage, dict):
-        spoken = ", ".join(f"{clean(key).replace('_', ' ')} {_text(value)}" for key, value in usage.items())
+        spoken = ", ".join(_used(str(key), value) for key, value in usage.items())
         items.append(Fact("usage", spoken))
     if result.get("output"):
         items += [GAP, Head("reply"), Body(_text(result["output"]))]

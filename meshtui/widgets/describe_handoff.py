@@ -9,7 +9,7 @@ from typing import Any
 from meshtui.core.view import Detail, Row
 from meshtui.status import VERDICT_MARKS, gate_mark, handoff_mark
 from meshtui.text import clean
-from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw
+from meshtui.widgets.prose import LABEL, Body, Head, Item, Raw
 
 GAP = Raw(())
 UNVERIFIED = VERDICT_MARKS["claimed"].word
@@ -27,7 +27,7 @@ def handoff_items(row: Row, detail: Detail | None, now: int) -> list[Item]:
     """What the phase hands on, its gates first."""
     handoff = detail.handoff if detail is not None else None
     if not handoff:
-        return [Fact("", "No handoff: only phases of the schema hq-phase-envelope/v1 leave one.", "muted")]
+        return [Body("No handoff: only phases of the schema hq-phase-envelope/v1 leave one.", "muted")]
     status = handoff_mark(_text(handoff.get("status", "?")))
     who = " · ".join(clean(handoff[name]) for name in ("story_id", "phase", "worker_id") if handoff.get(name))
     items: list[Item] = [

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from rich.cells import cell_len
 
+from meshtui.commands import key_of
 from meshtui.core.mesh.detail import Diff, Finding, Gate, Kept, Log
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.receipts import count
@@ -22,7 +23,7 @@ from meshtui.widgets.prose import LABEL, Body, Fact, Head, Item, Raw, Ready, bar
 Where = Callable[[str], Path | None]
 """Finds a log by the name a gate or a proof gives it."""
 GAP = Raw(())
-READING: list[Item] = [Fact("", "Reading…", "muted")]
+READING: list[Item] = [Body("Reading…", "muted")]
 _BAR = 16
 _GATE_MARKS = {
     "passed": Mark("✔", "passed", "ok"),
@@ -67,7 +68,11 @@ def state_items(row: LoopRow, mission: MissionView | None, kept: Kept | None, no
     ]
     items += _doing(row, now)
     if row.handoff_reason and row.status == "handoff":
-        items += [GAP, Head("a person decides  (a)", "warn"), Body(row.handoff_reason, indent=2)]
+        items += [
+            GAP,
+            Head(f"a person decides  ({key_of('answer_loop')})", "warn"),
+            Body(row.handoff_reason, indent=2),
+        ]
     if row.blockers and row.status != "handoff":
         items += [GAP, Head(f"blockers · {len(row.blockers)}", "bad")]
         items += [Body(text, "text", indent=2, mark="·") for text in row.blockers[:50]]
@@ -102,8 +107,9 @@ def _doing(row: LoopRow, now: int) -> Iterator[Item]:
         yield Fact("iteration", f"{row.iteration} of {row.max_iterations or '?'}")
     value = row.elapsed(now)
     if value is not None:
-        since = f"  since {moment(row.started_at)}" if row.started_at is not None else ""
-        yield Fact("time", stopwatch(value) + since)
+        yield Fact("time", stopwatch(value))
+    if row.started_at is not None:
+        yield Fact("started", moment(row.started_at))
     if row.dependencies:
         yield Fact("after", ", ".join(row.dependencies))
 
@@ -193,7 +199,9 @@ def _mission(mission: MissionView) -> Iterator[Item]:
         yield Fact("  used", used)
     proof = mission.graph_proof or {}
     if isinstance(proof.get("branch"), str):
-        yield Fact("  result", f"branch {proof['branch']}" + ("  (l lands it)" if mission.ok else ""))
+        yield Fact(
+            "  result", f"branch {proof['branch']}" + (f"  ({key_of('land')} lands it)" if mission.ok else "")
+        )
     if mission.repo:
         yield Fact("  repo", mission.repo)
     if mission.request:
@@ -214,7 +222,7 @@ def diff_items(row: LoopRow, diff: Diff | None) -> list[Item]:
     text = (
         "It changed nothing." if row.ended else "Nothing to compare yet: the makers have left no candidate."
     )
-    return [*items, Fact("", text, "muted")]
+    return [*items, Body(text, "muted")]
 
 
 # -- gates ------------------------------------------------------------------------------------------
@@ -223,12 +231,12 @@ def diff_items(row: LoopRow, diff: Diff | None) -> list[Item]:
 def gate_items(row: LoopRow, gates: tuple[Gate, ...] | None, where: Where) -> list[Item]:
     """Every gate with its result, and what it printed; those that failed first to be read.
 
-    ``where`` finds a log; enter opens it.
+    ``where`` finds a log.
     """
     if gates is None:
         return READING
     if not gates:
-        return [Fact("", "No gates are planned for it.", "muted")]
+        return [Body("No gates are planned for it.", "muted")]
     passed = sum(1 for gate in gates if gate.result == "passed")
     items: list[Item] = [Raw((("gates".ljust(LABEL), "muted"), (f"{passed} of {len(gates)} passed", "text")))]
     width = min(34, max(cell_len(clean(gate.gate_id)) for gate in gates))
@@ -284,7 +292,7 @@ def _gate_log(gate: Gate, where: Where) -> Iterator[Item]:
         tuple((f"  {line}", "text") for line in clean_output("\n".join(gate.tail))) if gate.tail else ()
     )
     if gate.log:
-        yield Body(f"{gate.log}  (enter opens it)", "muted", indent=2)
+        yield Body(f"{gate.log}  ({key_of('fold')} opens it)", "muted", indent=2)
 
 
 # -- findings ---------------------------------------------------------------------------------------
@@ -296,7 +304,7 @@ def finding_items(row: LoopRow, findings: tuple[Finding, ...] | None) -> list[It
         return READING
     if not findings:
         text = "Nothing was found." if row.ended else "Nobody has looked at it yet."
-        return [Fact("", text, "muted")]
+        return [Body(text, "muted")]
     items: list[Item] = []
     for iteration in dict.fromkeys(one.iteration for one in findings):
         if items:
@@ -340,5 +348,5 @@ def log_items(log: Log | None) -> list[Item]:
             spans.append((f"  {clean(line.message)}", "text"))
         items.append(Raw(tuple(spans)))
     if not items and not log.calls:
-        items.append(Fact("", "Nothing happened yet: the loop has not started.", "muted"))
+        items.append(Body("Nothing happened yet: the loop has not started.", "muted"))
     return items

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from meshtui.commands import key_of
 from meshtui.core.mesh.detail import Claim, Proof
 from meshtui.core.mesh.verify import Check
 from meshtui.status import VERDICT_MARKS, Mark
@@ -33,18 +34,18 @@ def proof_items(
 ) -> list[Item]:
     """The claims with their evidence; after verification what became of each. ``where`` finds a log."""
     if proof is None:
-        return [Fact("", "Reading…", "muted")]
+        return [Body("Reading…", "muted")]
     items: list[Item] = []
     if verifying:
-        items.append(Fact("", "Verifying…", "run"))
+        items.append(Body("Verifying…", "run"))
     elif checks is not None:
         items.append(_verdict(checks))
     elif proof.exists:
-        items.append(Raw((("v", "key"), (" verifies: what can be computed again is", "muted"))))
+        items.append(Raw(((key_of("verify"), "key"), (" verifies: what can be computed again is", "muted"))))
     if not proof.exists:
         if checks:
             items += [GAP, *_checked(checks)]
-        return [*items, Fact("", "No proof yet: it is written when the loop ends.", "muted")]
+        return [*items, Body("No proof yet: it is written when the loop ends.", "muted")]
     items += [GAP, Fact("status", proof.status or "?")]
     for label, commit in (("base", proof.base), ("head", proof.head)):
         if commit:
@@ -125,7 +126,7 @@ def _claim(
     if facts:
         yield Body(" · ".join(facts), "muted", indent=_INDENT)
     if claim.log:
-        more = "  (enter opens it)" if path is not None else ""
+        more = f"  ({key_of('fold')} opens it)" if path is not None else ""
         yield Body(f"{claim.log}{more}", "muted", indent=_INDENT)
     if claim.sha256:
         yield Body(f"sha256 {claim.sha256[:16]}…", "muted", indent=_INDENT)

@@ -14,9 +14,10 @@ from meshtui.widgets.document import Document
 from meshtui.widgets.logs import CallLogs, call_facts
 from meshtui.widgets.paint import now_of
 from meshtui.widgets.pane import Outside, PartsPane
-from meshtui.widgets.prose import Fact, Item
+from meshtui.widgets.prose import Body, Item
 from meshtui.widgets.tabs import TabSpec
 
+SELECT = "Select an envelope to see what it asks for and how it went."
 PARTS = ("envelope", "output", "result", "handoff")
 
 
@@ -29,6 +30,8 @@ class DetailPane(PartsPane):
         super().__init__(id=id)
         self.row: Row | None = None
         self.detail: Detail | None = None
+        self.empty = SELECT
+        """What is said while no record is selected."""
         self.output: OutputRead | None = None
         self._logs = CallLogs()
 
@@ -40,6 +43,13 @@ class DetailPane(PartsPane):
             self.detail = None
             self.output = None
         self.draw(top=another)
+
+    def say_empty(self, text: str) -> None:
+        """Say ``text`` while no record is selected."""
+        if text != self.empty:
+            self.empty = text
+            if self.row is None:
+                self.draw()
 
     def show_detail(self, key: str, detail: Detail | None) -> None:
         """Show what was read of the record ``key``, if it is still the selected one."""
@@ -84,17 +94,17 @@ class DetailPane(PartsPane):
 
     def items(self) -> Sequence[Item]:
         if self.row is None:
-            return [Fact("", "Select an envelope to see what it asks for and how it went.", "muted")]
+            return [Body(self.empty, "muted")]
         if self.part == "output":
             return self._output()
         return DESCRIBE[self.part](self.row, self.detail, now_of(self))
 
     def _output(self) -> Sequence[Item]:
         if self.output is not None and self.output.live:
-            return [Fact("", "Nothing written yet; it appears here as it comes.", "muted")]
+            return [Body("Nothing written yet; it appears here as it comes.", "muted")]
         if self.detail is None and self.row is not None and self.row.call_id:
-            return [Fact("", "Reading…", "muted")]
-        return [Fact("", "No output: the envelope was not run yet, or its call wrote nothing.", "muted")]
+            return [Body("Reading…", "muted")]
+        return [Body("No output: the envelope was not run yet, or its call wrote nothing.", "muted")]
 
     @property
     def _call(self) -> CallView | None:

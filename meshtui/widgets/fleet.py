@@ -236,17 +236,22 @@ class FleetLine(Painted):
         if view is None:
             return (((" meshtui", "strong"), ("   ○ reading", "idle")),)
         parts = self._parts(view)
-        while len(parts) > 1 and self._needed(parts) > width:
-            parts.remove(max(parts, key=lambda part: part[0]))
+        gap = 3
+        while len(parts) > 1 and self._needed(parts, gap) > width:
+            # Closer together before anything is left out.
+            if gap == 3 and self._needed(parts, 2) <= width:
+                gap = 2
+            else:
+                parts.remove(max(parts, key=lambda part: part[0]))
         spans: list[Span] = [(" ", "text")]
         for _rank, part in parts:
             if len(spans) > 1:
-                spans.append(("   ", "text"))
+                spans.append((" " * gap, "text"))
             spans += part
         return (tuple(spans),)
 
-    def _needed(self, parts: Sequence[tuple[int, Line]]) -> int:
-        return 2 + sum(width_of(part) + 3 for _rank, part in parts)
+    def _needed(self, parts: Sequence[tuple[int, Line]], gap: int) -> int:
+        return 2 + sum(width_of(part) for _rank, part in parts) + gap * (len(parts) - 1)
 
     def _parts(self, view: FleetView) -> list[tuple[int, Line]]:
         lanes = view.lanes

@@ -58,7 +58,7 @@ class JournalLine(Painted):
         entries.reverse()
         entries.sort(key=lambda entry: -entry[0])
         if not entries:
-            return ((("  no events yet", "muted"),),)
+            return (((" no events yet", "muted"),),)
         return self._flow([line for _at, line in entries], width, rows)
 
     def _flow(self, entries: list[Line], width: int, rows: int) -> list[Line]:

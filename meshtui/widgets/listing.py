@@ -17,7 +17,7 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from meshtui.commands import bindings
+from meshtui.commands import bindings, key_of
 from meshtui.filters import Fields, Filter, parse
 from meshtui.status import MARKED
 from meshtui.text import clean, cut_end, wrap
@@ -398,7 +398,7 @@ class ListTable(Painter, ScrollView, Generic[R], can_focus=True):
         if self.filter:
             text = (
                 self.nothing_matches
-                or f"Nothing here matches {clean(self.filter.text)}.\nesc drops the filter"
+                or f"Nothing here matches {clean(self.filter.text)}: {key_of('back')} drops the filter"
             )
         lines = [piece for line in text.split("\n") for piece in wrap(line, width - 2)]
         if not 2 <= y < 2 + len(lines):

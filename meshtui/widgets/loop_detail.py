@@ -29,7 +29,7 @@ from meshtui.widgets.logs import CallLogs
 from meshtui.widgets.paint import now_of
 from meshtui.widgets.pane import Outside, PartsPane
 from meshtui.widgets.patch_doc import PatchDoc
-from meshtui.widgets.prose import Fact, Item, ItemsDoc
+from meshtui.widgets.prose import Body, Item, ItemsDoc
 from meshtui.widgets.tabs import TabSpec
 
 
@@ -122,9 +122,7 @@ class LoopPane(PartsPane):
     def items(self) -> Sequence[Item]:
         row, value = self.row, self.read.get(self.part)
         if row is None:
-            return [
-                Fact("", "Select a loop to see what it does, what it changed and what proves it.", "muted")
-            ]
+            return [Body("Select a loop to see what it does, what it changed and what proves it.", "muted")]
         if self.part == "state":
             kept = value if isinstance(value, Kept) else None
             return describe.state_items(row, self.mission, kept, now_of(self))

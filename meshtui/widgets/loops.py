@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 from textual.message import Message
 
+from meshtui.commands import key_of
 from meshtui.core.mesh.view import LoopRow, MissionView
 from meshtui.filters import Field, Fields
 from meshtui.status import LOOP_MARKS, PHASE_WORDS, RISK_LOOKS, loop_mark, mission_mark
@@ -320,7 +321,7 @@ class LoopTable(ListTable[Entry]):
         return self.layout_of(width).line(row, index, now_of(self))
 
     def hint(self) -> str:
-        return "No missions. n plans one."
+        return f"No missions. {key_of('plan')} plans one."
 
     def announce(self, row: Entry | None) -> None:
         self.post_message(self.Highlighted(row if isinstance(row, LoopRow) else None))

@@ -15,6 +15,7 @@ from textual.content import Content
 from textual.message import Message
 from textual.widgets import Input
 
+from meshtui.commands import key_of
 from meshtui.text import cut_middle, cut_start, number
 from meshtui.widgets.document import Document
 from meshtui.widgets.find_line import FindLine
@@ -282,7 +283,9 @@ class PartsPane(Vertical):
         marked = prose.marked
         if marked is not None:
             count = marked[1] - marked[0] + 1
-            said.append(f"{number(count)} line{'' if count == 1 else 's'} marked: c copies")
+            said.append(
+                f"{number(count)} line{'' if count == 1 else 's'} marked: {key_of('copy_text')} copies"
+            )
         text = " · ".join(said)
         crumb = doc.crumb(prose.pointer if doc.pointed else prose.top[0])
         if crumb:

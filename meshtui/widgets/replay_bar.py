@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 from textual import events
 from textual.message import Message
 
+from meshtui.keymap import typed
 from meshtui.text import clean, cut_middle, duration, number, time_of_day
 from meshtui.widgets.paint import Line, Painted, Span, crop, width_of
 
@@ -64,7 +65,8 @@ class ReplayBar(Painted):
         player = self.player
         coming = player.recording.next_after(player.index)
         if coming is None:
-            return [("  the end: space plays it again" if width >= 110 else "  the end", "muted")]
+            again = f": {typed('replay.play', 'space')} plays it again" if width >= 110 else ""
+            return [(f"  the end{again}", "muted")]
         wait = player.recording.times[player.index] - player.at
         name = cut_middle(clean(coming.subject), 20)
         lull = f" (skipped {duration(player.skipped_ms)})" if player.skipped_ms >= 1000 else ""

@@ -22,7 +22,7 @@ SPARK = 7
 def sparkline(history: Sequence[tuple[int, int]], now: int, *, cells: int = _SPARKS) -> str:
     """The queue's depth over its recorded time, one bar for each of ``cells`` equal spans up to ``now``.
 
-    Empty when there is nothing to compare.
+    Empty when there is nothing to compare; a flat line where the depth hardly changed.
     """
     if len(history) < 2:
         return ""
@@ -38,7 +38,10 @@ def sparkline(history: Sequence[tuple[int, int]], now: int, *, cells: int = _SPA
             high = max(high, history[at][1])
         depths.append(high)
     top = max(depths)
-    return "".join(_BARS[round(depth / top * (len(_BARS) - 1))] if top else _BARS[0] for depth in depths)
+    if top - min(depths) <= top // len(_BARS):
+        # The heights of a queue that stays as it is are all the highest: a solid block, which looks like a crowd.
+        return _BARS[0] * cells
+    return "".join(_BARS[round(depth / top * (len(_BARS) - 1))] for depth in depths)
 
 
 class StatusLine(Painted):

@@ -7,7 +7,7 @@ from textual.message import Message
 from meshtui.core.view import Row, Section
 from meshtui.filters import QUEUE
 from meshtui.widgets.arranging import Order
-from meshtui.widgets.columns import EMPTY, Layout
+from meshtui.widgets.columns import Layout, empty_text
 from meshtui.widgets.listing import ListTable
 from meshtui.widgets.paint import titles_of
 
@@ -76,7 +76,7 @@ class QueueTable(ListTable[Row]):
         return layout
 
     def hint(self) -> str:
-        return EMPTY[self.section]
+        return empty_text(self.section)
 
     def announce(self, row: Row | None) -> None:
         self.post_message(self.Highlighted(row))

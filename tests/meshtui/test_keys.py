@@ -287,7 +287,7 @@ async def test_palette_runs_commands() -> None:
     engine = FakeEngine(lane(3))
     async with console(engine=engine) as it:
         await it.press("colon")
-        await it.until_shown("Search")
+        await it.until_shown("an action, or")
         await it.press(*"pause or")
         await it.until_shown("Pause or continue the lane")
         await it.press("enter")

@@ -361,7 +361,7 @@ async def test_without_an_editor_it_says_where_the_plan_is(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("field", "value", "why"),
     [
-        ("engine", "gpt", "one of"),
+        ("engine", "gpt", "no such engine"),
         ("parallelism", "fast", "safe, balanced"),
         ("most", "33", "1 to 32"),
         ("most", "x", "1 to 32"),

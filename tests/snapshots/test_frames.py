@@ -85,16 +85,19 @@ def test_other_lanes(name: str, tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "size", [(60, 18), (80, 24), (120, 36), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 @pytest.mark.parametrize("part", ["envelope", "output", "result", "handoff"])
-def test_the_details(part: str, tmp_path: Path) -> None:
+def test_the_details(part: str, size: tuple[int, int], tmp_path: Path) -> None:
     read = details(tmp_path).get
-    svg = render_svg(
-        lane(3, attention=2), size=(120, 36), now_ms=NOW, screen=part, select=FAILED.key, detail=read
-    )
-    compare(f"detail-{part}-120x36", svg, tmp_path)
+    svg = render_svg(lane(3, attention=2), size=size, now_ms=NOW, screen=part, select=FAILED.key, detail=read)
+    compare(f"detail-{part}-{size[0]}x{size[1]}", svg, tmp_path)
 
 
-@pytest.mark.parametrize("size", [(60, 18), (100, 30)], ids=lambda size: f"{size[0]}x{size[1]}")
+@pytest.mark.parametrize(
+    "size", [(60, 18), (80, 24), (100, 30), (120, 40), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 @pytest.mark.parametrize("dialog", ["help", "enqueue", "answer", "kill"])
 def test_the_dialogs(dialog: str, size: tuple[int, int], tmp_path: Path) -> None:
     read = details(tmp_path).get

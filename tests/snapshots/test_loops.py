@@ -28,12 +28,15 @@ def test_the_timeline(size: tuple[int, int], tmp_path: Path) -> None:
     compare(f"timeline-{size[0]}x{size[1]}", svg, tmp_path)
 
 
+@pytest.mark.parametrize(
+    "size", [(60, 18), (80, 24), (120, 36), (200, 60)], ids=lambda size: f"{size[0]}x{size[1]}"
+)
 @pytest.mark.parametrize("screen", ["gates", "proof", "findings", "log", "diff"])
-def test_the_parts_of_a_loop(screen: str, tmp_path: Path) -> None:
+def test_the_parts_of_a_loop(screen: str, size: tuple[int, int], tmp_path: Path) -> None:
     root = on_disk(tmp_path / "run")
-    svg = render_svg(root, size=(120, 36), now_ms=NOW, screen=screen)
+    svg = render_svg(root, size=size, now_ms=NOW, screen=screen)
     assert str(tmp_path) not in svg
-    compare(f"loop-{screen}-120x36", svg, tmp_path)
+    compare(f"loop-{screen}-{size[0]}x{size[1]}", svg, tmp_path)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (3, 2), (20, 8), (60, 18), (200, 60)])

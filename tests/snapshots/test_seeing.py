@@ -54,7 +54,7 @@ def test_the_graph_of_many_loops(size: tuple[int, int], tmp_path: Path) -> None:
     compare(f"graph-many-{size[0]}x{size[1]}", svg, tmp_path)
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)], ids=IDS[1:3])
+@pytest.mark.parametrize("size", SIZES, ids=IDS)
 def test_the_budgets_of_a_mission(size: tuple[int, int], tmp_path: Path) -> None:
     svg = render_svg(only(mission()), size=size, now_ms=NOW, screen="charts")
     compare(f"charts-loops-{size[0]}x{size[1]}", svg, tmp_path)
