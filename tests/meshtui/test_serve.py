@@ -26,6 +26,14 @@ CHROMIUM = find_chromium()
 TOKEN = "a-token-nobody-guesses"
 
 
+def command_line(process: psutil.Process) -> list[str]:
+    """Its arguments; none once it is gone."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
 class Served:
     """A server in a process of its own."""
 
@@ -43,8 +51,11 @@ class Served:
         self.host = self.url.removeprefix("http://").rstrip("/")
 
     def consoles(self) -> list[psutil.Process]:
-        """The consoles behind its pages."""
-        return psutil.Process(self.process.pid).children(recursive=True)
+        """The consoles behind its pages; what is still a copy of the server is none yet."""
+        server = psutil.Process(self.process.pid)
+        return [
+            one for one in server.children(recursive=True) if command_line(one) not in ([], server.cmdline())
+        ]
 
 
 @pytest.fixture
