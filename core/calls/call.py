@@ -13,7 +13,6 @@ import re
 import select
 import signal
 import socket
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, Literal, Protocol
 
 from meshtui.core import identity, storage, strict_json
 from meshtui.core.calls import wrapper
+from meshtui.core.calls.children import children
 from meshtui.core.calls.ending import GRACE, WRAPPER, Ender, EndReport
 from meshtui.core.calls.processes import Circle, Member, find, started_ms, strangers
 from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallSpec
@@ -357,7 +357,7 @@ class Call:
             theirs.close()
             for fd in opened:
                 os.close(fd)
-        _children.add(self.folder, self._pid)
+        children.add(self.folder, self._pid)
 
     def _has_exit(self) -> bool:
         return self.exit_path.exists()
@@ -387,7 +387,7 @@ class Call:
         """The wrapper's process while it runs."""
         if self._pid is not None:
             # Ours: its number is not given out again before we reap it.
-            return find(self._pid) if _children.has(self.folder) else None
+            return find(self._pid) if children.has(self.folder) else None
         who = self.process()
         if who is None or identity.presence(who) != "alive":
             return None
@@ -411,7 +411,7 @@ class Call:
 
     def _circle(self) -> Circle:
         who = self.process()
-        if who is None and self._pid is not None and _children.has(self.folder):
+        if who is None and self._pid is not None and children.has(self.folder):
             return Circle(self.call_id, self._pid, lambda started: True, self._strangers)
         if who is None or identity.presence(who) == "unknown" or _other_boot(who):
             return Circle(self.call_id, None, lambda started: False, self._strangers)
@@ -432,7 +432,7 @@ class Call:
         if not hasattr(os, "pidfd_open"):
             self._watchable = False
             return None
-        own = _children.has(self.folder) and self._pid is not None
+        own = children.has(self.folder) and self._pid is not None
         who = None if own else self.process()
         if not own and (who is None or identity.presence(who) != "alive"):
             return None
@@ -450,38 +450,7 @@ class Call:
         return fd
 
     def _reap(self) -> None:
-        _children.reap()
-
-
-class _Children:
-    """The wrappers that this process started and has yet to reap."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pids: dict[Path, int] = {}
-
-    def add(self, folder: Path, pid: int) -> None:
-        self.reap()
-        with self._lock:
-            self._pids[folder] = pid
-
-    def has(self, folder: Path) -> bool:
-        with self._lock:
-            return folder in self._pids
-
-    def reap(self) -> None:
-        """Reap those that have ended."""
-        with self._lock:
-            for folder, pid in list(self._pids.items()):
-                try:
-                    gone = os.waitpid(pid, os.WNOHANG)[0] != 0
-                except ChildProcessError:
-                    gone = True
-                if gone:
-                    del self._pids[folder]
-
-
-_children = _Children()
+        children.reap()
 
 
 def _check(spec: CallSpec) -> None:
