@@ -39,6 +39,7 @@ _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 _READ_LIMIT = 1 << 16
 _LOOKS = 50
+_REAPED_WITHIN = 0.1
 
 
 class Wakeable(Protocol):
@@ -403,6 +404,8 @@ class Call:
             if ender.scan():
                 return True
             if not self.held():
+                # Its lock goes a moment before a process has ended.
+                children.await_end(self.folder, _REAPED_WITHIN)
                 return False
             time.sleep(_FIRST_PAUSE)
         # Only what looks into each process finds who holds it.

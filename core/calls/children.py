@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
+
+_PAUSE = 0.001
 
 
 class Children:
@@ -35,6 +38,15 @@ class Children:
                     gone = True
                 if gone:
                     del self._pids[folder]
+
+    def await_end(self, folder: Path, seconds: float) -> None:
+        """Reap that call's wrapper, which is just ending; gives up after ``seconds``."""
+        end = time.monotonic() + seconds
+        while True:
+            self.reap()
+            if not self.has(folder) or time.monotonic() >= end:
+                return
+            time.sleep(_PAUSE)
 
 
 children = Children()

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from meshtui.core.calls import Call, EndReason, Waker
+from meshtui.core.calls import Call, EndReason, Waker, children
 from meshtui.core.clock import Clock, SystemClock, iso
 from meshtui.core.config import Config
 from meshtui.core.engines.base import Usage, usage_so_far
@@ -223,6 +223,7 @@ class Runner:
             if record is None:
                 if self._options.until_idle and not self._paths.paused.exists() and not self._names:
                     return "waiting"
+                children.reap()
                 if not idle:
                     idle = True
                     self._set_status("waiting", None)

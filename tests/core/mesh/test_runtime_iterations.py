@@ -467,7 +467,8 @@ def test_a_failed_setup_blocks(bench: Bench) -> None:
 
 
 def test_what_a_worker_leaves_running_is_ended(bench: Bench) -> None:
-    bench.commands("sleep 611 & echo x >> a/one.txt")
+    # Until it is a sleep it is a copy of the shell, and named so.
+    bench.commands("sleep 611 & until ps -o comm= -p $! | grep -q sleep; do :; done; echo x >> a/one.txt")
     bench.plan(node("loop-a", "a/"))
     assert bench.run().state == "done", bench.proof()["blockers"]
     from tests.support.missions import alive
