@@ -40,6 +40,8 @@ _LONGEST_PAUSE = 0.05
 _READ_LIMIT = 1 << 16
 _LOOKS = 50
 _REAPED_WITHIN = 0.1
+_UNHEARD = 0.25
+"""How long, in seconds, who did not start a call trusts that its wrapper ends when its program does."""
 
 
 class Wakeable(Protocol):
@@ -108,8 +110,6 @@ class Call:
         try:
             storage.write_new(call.folder / "call.json", _about(spec, now_ms), durable=False)
             storage.write_new(call.prompt_path, spec.prompt, durable=False)
-            # Made here and not by the wrapper, whose umask is the user's.
-            storage.write_new(call.folder / "process.json", b"", durable=False)
             if call.ending() is None:
                 call._launch(spec, now_ms, lock.fileno())
         finally:
@@ -180,7 +180,7 @@ class Call:
         return _read(self.folder / "call.json", limit=strict_json.MAX_BYTES)
 
     def process(self) -> ProcessIdentity | None:
-        """The wrapper's identity, ``None`` until it has written it down."""
+        """The wrapper's identity, ``None`` until it is written down."""
         if self._who is None:
             self._who = ProcessIdentity.from_json(_read(self.folder / "process.json"))
         return self._who
@@ -190,10 +190,13 @@ class Call:
 
         One that was to be ended and of which nothing runs has ended, with or without an exit status.
         """
-        if self._has_exit():
+        if self._hear() or self._has_exit():
             self._reap()
             return "ended"
         if storage.is_locked(self.lock_path):
+            if self._line is None and self.exit() is not None:
+                # Its wrapper waits for a starter that does not hear it, and names the file after that.
+                return "ended"
             return "running" if self.process() is not None else "starting"
         # It may have ended between the two questions.
         if self._has_exit() or self._complete() or self.ending() is not None:
@@ -205,10 +208,7 @@ class Call:
     def exit(self) -> CallExit | None:
         """How the program ended; ``None`` while it runs, and where that is not known."""
         if self._exit is None:
-            value = _read(self.exit_path) or _read(self.folder / wrapper.EXIT_TEMPORARY) or {}
-            code, ended = value.get("code"), from_iso(value.get("ended_at"))
-            if isinstance(code, int) and not isinstance(code, bool) and ended is not None:
-                self._exit = CallExit(code, ended)
+            self._exit = _exit_in(_read(self.exit_path) or _read(self.folder / wrapper.EXIT_TEMPORARY) or {})
         return self._exit
 
     def ending(self) -> Ending | None:
@@ -232,25 +232,29 @@ class Call:
             if watched is None and self.state() in ("ended", "lost"):
                 return True
             left = max(0.0, end - time.monotonic())
-            # Without a word from either only looking again and again helps.
-            told = watched is not None or self._line is not None
-            ready = _poll([watched, self._line, wake], left if told else min(left, pause))
+            if self._line is not None:
+                most = left
+            elif watched is not None:
+                # Its starter may be asleep, with the wrapper waiting for its word.
+                most = min(left, _UNHEARD)
+            else:
+                most = min(left, pause)
+            ready = _poll([watched, self._line, wake], most)
             if self._line is not None and self._line.fileno() in ready:
-                # The wrapper has written everything down and now turns into what gives it its name.
-                self.abandon()
-                if self._complete():
-                    self.close()
+                if self._hear():
+                    self._unwatch()
                     return True
                 continue
             if watched is not None and watched in ready:
                 # From here on only the lock can tell: a killed wrapper leaves its program behind.
                 self._watchable = False
-                self.close()
+                self._unwatch()
                 continue
-            if wake is not None and wake.fileno() in ready:
+            if (wake is not None and wake.fileno() in ready) or time.monotonic() >= end:
                 return self._watch() is None and self.state() in ("ended", "lost")
-            if time.monotonic() >= end:
-                return self._watch() is None and self.state() in ("ended", "lost")
+            if watched is not None and self._line is None and self.state() == "ended":
+                self._unwatch()
+                return True
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     def request_end(self, reason: EndReason, by: str) -> Ending:
@@ -324,13 +328,16 @@ class Call:
 
     def close(self) -> None:
         """Give back what watching the call takes; it goes on, and may be watched again."""
+        self._unwatch()
+        self.abandon()
+
+    def _unwatch(self) -> None:
         if self._pidfd is not None:
             os.close(self._pidfd)
             self._pidfd = None
 
     def __del__(self) -> None:
         self.close()
-        self.abandon()
 
     def _launch(self, spec: CallSpec, now_ms: int, lock_fd: int) -> None:
         env = {**spec.env, CALL_ID_VARIABLE: spec.call_id}
@@ -359,6 +366,41 @@ class Call:
             for fd in opened:
                 os.close(fd)
         children.add(self.folder, self._pid)
+        self._write_who(self._pid)
+
+    def _write_who(self, pid: int) -> None:
+        """Write down who the wrapper is, before it can start anything."""
+        who = identity.identify(pid)
+        if who.process_started_at is None:
+            # Killed already; a pid without its start time is nobody's.
+            return
+        content = {**who.as_json(), "process_started_at": int(who.process_started_at)}
+        try:
+            storage.write_new(self.folder / "process.json", strict_json.dump_bytes(content), durable=False)
+        except BaseException:
+            self.abandon()
+            raise
+        self._who = who
+
+    def _hear(self) -> bool:
+        """Whether the wrapper says that the exit status is written, or hung up; it has its name then."""
+        if self._line is None:
+            return False
+        try:
+            said = self._line.recv(64, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            return False
+        except OSError:
+            said = b""
+        named = self._complete() or self._has_exit()
+        if named and said:
+            try:
+                self._line.send(wrapper.NAMED)
+            except OSError:
+                # Killed in this moment: nobody waits for it.
+                pass
+        self.abandon()
+        return named
 
     def _has_exit(self) -> bool:
         return self.exit_path.exists()
@@ -366,7 +408,8 @@ class Call:
     def _complete(self) -> bool:
         """Give a finished exit status its name where the wrapper died before it could."""
         temporary = self.folder / wrapper.EXIT_TEMPORARY
-        if _read(temporary) is None:
+        written = _read(temporary)
+        if written is None:
             return False
         try:
             storage.move(temporary, self.exit_path, durable=False)
@@ -375,6 +418,7 @@ class Call:
         except StorageError:
             # A disk that cannot be written can still be read: exit() finds it there.
             return True
+        self._exit = self._exit or _exit_in(written)
         return True
 
     def _settled(self) -> ProcessIdentity | None:
@@ -499,6 +543,14 @@ def _read(path: Path, *, limit: int = _READ_LIMIT) -> dict[str, Any] | None:
         return strict_json.load_object(storage.read_bytes(path, limit=limit))
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, InvalidInput):
         return None
+
+
+def _exit_in(value: Mapping[str, Any]) -> CallExit | None:
+    """What ``exit.json`` says, ``None`` if it does not say how the program ended."""
+    code, ended = value.get("code"), from_iso(value.get("ended_at"))
+    if isinstance(code, int) and not isinstance(code, bool) and ended is not None:
+        return CallExit(code, ended)
+    return None
 
 
 def _other_boot(who: ProcessIdentity) -> bool:

@@ -1,12 +1,14 @@
-"""The shell program around a call: it leads the call's session and writes down who it is and how it ended.
+"""The shell program around a call: it leads the call's session and writes down how the program ended.
 
 It is plain POSIX shell, so that nothing of meshtui has to stay alive or loadable while a program works for
-hours. It starts one process besides the program: the ``mv`` that gives ``exit.json`` its name, which it
-turns into with ``exec``. Times are computed in the shell for the same reason.
+hours. It starts no process besides the program, but for the ``mv`` that gives ``exit.json`` its name where
+nobody follows the call, which it turns into with ``exec``. Times are computed in the shell for the same reason.
 
 Until it is told to go on it does not start the program: a shell takes as long to begin as a disk to make a
-file durable, and the two can happen at once. It is told through the line, a socket to whoever started it, and
-lets go of the line when ``exit.json`` lacks only its name. When the starter is gone before that word came,
+file durable, and the two can happen at once; and who it is has been written down by then (``process.json``),
+which a shell would take half of its start for. It is told through the line, a socket to whoever started it, and
+tells it there when ``exit.json`` lacks only its name: a starter that is still there renames the file, which
+takes it less time than a program its start, and says so. When the starter is gone before the first word came,
 the wrapper ends and nothing was started.
 
 A shell passes on only variables whose names it could itself use; others (``FOO-BAR``) do not arrive.
@@ -22,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
-from meshtui.core import identity, strict_json
+from meshtui.core import identity
 
 SHELL = "/bin/sh"
 LOCK_FD = 3
@@ -31,32 +33,23 @@ LINE_FD = 4
 """Where the wrapper, and nobody it starts, has the line to its starter."""
 GO = b"go\n"
 """What the wrapper waits to be told before it starts the program."""
+NAMED = b"named\n"
+"""What it waits to be told at the end; when the line is closed instead it names ``exit.json`` itself."""
 EXIT_TEMPORARY = ".exit.json.tmp"
 """What becomes ``exit.json``; whole from the single write that makes it."""
 
 # The wrapper's own `sleep` carries no call id and no lock: it is no part of what the call left behind.
 # The variables are named so that no program's own environment is changed by them.
 # Positional: folder, working directory, milliseconds between the epoch and /proc/uptime (empty where there
-# is none), the rest of process.json, mv; then the program and its arguments.
+# is none), mv; then the program and its arguments.
 SCRIPT = r"""
 set +eux
 trap '_meshtui_end=143' TERM
 trap '_meshtui_end=130' INT
 trap '_meshtui_end=129' HUP
 _meshtui_end= _meshtui_code=0
-_meshtui_dir=$1 _meshtui_cwd=$2 _meshtui_epoch=$3 _meshtui_who=$4 _meshtui_mv=$5
-shift 5
-_meshtui_identify() {
-    if [ -n "$_meshtui_epoch" ] && read -r _meshtui_line < "/proc/$$/stat"; then
-        _meshtui_field20() { shift 19; _meshtui_started=$1; }
-        _meshtui_field20 ${_meshtui_line##*") "}
-    else
-        _meshtui_line=$(LC_ALL=C ps -o lstart= -p $$)
-        _meshtui_started=$(LC_ALL=C date -j -f '%a %b %d %T %Y' "$_meshtui_line" +%s || date +%s)
-    fi
-    printf '{"pid":%s,"process_started_at":%s,%s}\n' $$ "$_meshtui_started" "$_meshtui_who" \
-        > "$_meshtui_dir/process.json"
-} 2>/dev/null
+_meshtui_dir=$1 _meshtui_cwd=$2 _meshtui_epoch=$3 _meshtui_mv=$4
+shift 4
 _meshtui_now() {
     if [ -z "$_meshtui_epoch" ] || ! read -r _meshtui_up _meshtui_line < /proc/uptime; then
         _meshtui_ended=$(date -u +%Y-%m-%dT%H:%M:%S.000Z)
@@ -79,7 +72,6 @@ _meshtui_now() {
     _meshtui_ended=$_meshtui_y-${_meshtui_m#1}-${_meshtui_d#1}T${_meshtui_h#1}:${_meshtui_n#1}
     _meshtui_ended=$_meshtui_ended:${_meshtui_s#1}.${_meshtui_ms#1}Z
 } 2>/dev/null
-_meshtui_identify
 read -r _meshtui_line <&4 || [ -n "$_meshtui_end" ] || exit 0
 if [ -n "$_meshtui_end" ]; then
     _meshtui_code=$_meshtui_end
@@ -99,7 +91,11 @@ until printf '{"code":%d,"ended_at":"%s"}\n' "$_meshtui_code" "$_meshtui_ended" 
     && [ -w "$_meshtui_dir" ] && [ ! -d "$_meshtui_dir/exit.json" ]; do
     MESHTUI_CALL_ID= sleep 1 3>&- 4>&-
 done 2>/dev/null
-LC_ALL=C exec "$_meshtui_mv" -f "$_meshtui_dir/.exit.json.tmp" "$_meshtui_dir/exit.json" 2>/dev/null 4>&-
+# Without a reader the line would end the shell.
+trap '' PIPE
+exec 2>/dev/null
+[ -z "$_meshtui_end" ] && echo >&4 && read -r _meshtui_line <&4 && exit 0
+LC_ALL=C exec "$_meshtui_mv" -f "$_meshtui_dir/.exit.json.tmp" "$_meshtui_dir/exit.json" 4>&-
 """
 
 _DEFAULT_SIGNALS = (
@@ -152,7 +148,6 @@ def spawn(
         str(folder),
         str(cwd),
         _epoch(now_ms),
-        _who(),
         _mv(),
         resolve(argv[0], env),
         *argv[1:],
@@ -216,17 +211,6 @@ def _epoch(now_ms: int) -> str:
     if len(hundredths) != 2:
         return ""
     return str(now_ms - int(seconds) * 1000 - int(hundredths) * 10)
-
-
-@cache
-def _who() -> str:
-    """The fields of ``process.json`` that are the same for every call from here."""
-    fields = {
-        "boot_id": identity.boot_id(),
-        "host": identity.host(),
-        "pid_namespace": identity.pid_namespace(),
-    }
-    return strict_json.dumps(fields)[1:-1]
 
 
 @cache

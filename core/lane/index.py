@@ -68,6 +68,8 @@ class Memory:
         self.value: dict[str, Any] = {}
         self.sequence: tuple[bytes | None, int] = (None, 0)
         """What the file with the last sequence held, and what that says."""
+        self.taken: set[str] = set()
+        """Records that this object moved to ``active/``, whose ids are known."""
 
 
 def read_state(paths: LanePaths, memory: Memory | None = None) -> IndexState | None:
@@ -237,10 +239,18 @@ class Index:
             # Its claims take no lock of ours: one may have fallen between a change of ours and the look
             # at the folder's time after it.
             stale = [name for name in times if name in stale or name in ("pending", "active")]
+        elif stale == ["active"] and self._only_rewritten():
+            self.state.mtimes["active"] = times["active"]
+            stale = []
         self._saved = not stale
         if stale:
             self._rescan(stale, times)
         return bool(stale)
+
+    def _only_rewritten(self) -> bool:
+        """Whether ``active/`` holds just what this object moved there: its own rewriting changed the time."""
+        names = list_records(self._paths.active)
+        return len(names) == self.state.counts.get("active") and self._memory.taken.issuperset(names)
 
     def _worked_by_another_tool(self) -> bool:
         return os.path.isdir(self._paths.runner_lock) and not storage.is_locked(  # noqa: PTH112 - cheaper

@@ -115,6 +115,11 @@ class Limits:
         self._files.note("budget_reached", status_subject(self._files), **status.budget)
         return True
 
+    @property
+    def full(self) -> bool:
+        """Whether a cap is reached, of which nobody is told yet."""
+        return self._share(self._files.status.used) >= 1
+
     def reached(self) -> str:
         """Why a call was ended, once what it used is counted; names the cap."""
         used = self._files.status.used

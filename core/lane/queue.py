@@ -281,17 +281,23 @@ class Queue:
         Raises :class:`InvalidInput` for what is no record: it stands in ``quarantine/`` then.
         """
         with self.locked() as index:
-            try:
-                storage.move(self.paths.pending / name, self.paths.active / name, durable=False)
-            except FileNotFoundError:
-                return None
-            index.moved("pending", "active")
-            self._left_pending(index, name)
-            try:
-                return load_record(self.paths.active / name)
-            except InvalidInput as error:
-                self.quarantine_locked(index, "active", name, str(error))
-                raise
+            return self.claim_locked(index, name)
+
+    def claim_locked(self, index: Index, name: str) -> Record | None:
+        """Like :meth:`claim`, for a caller who holds the queue already."""
+        try:
+            storage.move(self.paths.pending / name, self.paths.active / name, durable=False)
+        except FileNotFoundError:
+            return None
+        index.moved("pending", "active")
+        self._left_pending(index, name)
+        try:
+            record = load_record(self.paths.active / name)
+        except InvalidInput as error:
+            self.quarantine_locked(index, "active", name, str(error))
+            raise
+        self._memory.taken.add(name)
+        return record
 
     def _left_pending(self, index: Index, name: str) -> None:
         if index.state.newest == name or index.state.counts.get("pending", 0) == 0:
@@ -322,6 +328,8 @@ class Queue:
             self.paths.folder(source) / record.name, self.paths.folder(target) / new_name, durable=durable
         )
         index.moved(source, target)
+        if source == "active":
+            self._memory.taken.discard(record.name)
         if source == "pending":
             self._left_pending(index, record.name)
         if target == "pending" and (index.state.newest is None or new_name > index.state.newest):

@@ -19,6 +19,7 @@ from meshtui.core.lane.activity import Activity
 from meshtui.core.lane.control import Request
 from meshtui.core.lane.facts import facts_of
 from meshtui.core.lane.index import list_records
+from meshtui.core.lane.intake import Intake
 from meshtui.core.lane.lease import Lease
 from meshtui.core.lane.limits import Limits
 from meshtui.core.lane.phase import Attempt, EngineFactory, PastDeadline, Phases, Restate, Settings
@@ -95,15 +96,14 @@ class Runner:
         self._limits = Limits(self._files, self._settler, options.config.lane)
         self._lease = Lease(self._paths, self._clock)
         self._wake = Waker()
+        self._intake = Intake(self._files, self._limits, self._lease)
         self._control_poll = FolderPoll(self._paths.control)
-        self._pending_poll = FolderPoll(self._paths.pending)
         self._depth_poll = FolderPoll(self._paths.pending)
         """Of the depth in ``loop.json`` while a phase runs."""
-        self._names: list[str] = []
         self._stopping = False
         self._handing_over = False
         self._stop_requests: list[Request] = []
-        self._serving = Serving(self._files, self._settler, end=self._end, relist=self._relist)
+        self._serving = Serving(self._files, self._settler, end=self._end, relist=self._intake.relist)
         self._put_back_id: str | None = None
         self._survivors: tuple[str, ...] = ()
         self._completed = 0
@@ -215,13 +215,18 @@ class Runner:
         while True:
             self._housekeep()
             if self._stopping:
+                self._intake.give_back()
                 return "aborted" if self._put_back_id is not None else "waiting"
             if self._limits.used_up():
                 self._bad = True
+                self._intake.give_back()
                 return "waiting"
-            record = None if self._paths.paused.exists() else self._next()
+            paused = self._paths.paused.exists()
+            if paused:
+                self._intake.give_back()
+            record = None if paused else self._intake.next()
             if record is None:
-                if self._options.until_idle and not self._paths.paused.exists() and not self._names:
+                if self._options.until_idle and not self._paths.paused.exists() and self._intake.used_up:
                     return "waiting"
                 children.reap()
                 if not idle:
@@ -233,41 +238,6 @@ class Runner:
             ended = self._run_record(record)
             if ended is not None:
                 return ended
-
-    # -- claiming -----------------------------------------------------------------------------------
-
-    def _next(self) -> Record | None:
-        """Claim the next record; ``None`` when there is nothing to do."""
-        while True:
-            if self._names and self._limits.holds(self._names[-1]):
-                return None
-            if not self._names:
-                if self._paths.batches.is_dir():
-                    # Its enqueuer may have ended after it was decided.
-                    self._lease.verify()
-                    self._files.write_status()
-                if not self._pending_poll.changed():
-                    return None
-                self._names = list_records(self._paths.pending)[::-1]
-                if not self._names:
-                    return None
-                continue
-            name = self._names.pop()
-            self._lease.verify()
-            try:
-                record = self._files.queue.claim(name)
-            except InvalidInput as error:
-                self._files.note("record_quarantined", name, reason=str(error), folder="pending")
-                continue
-            if record is not None and self._limits.put_back_held(record):
-                self._names.append(name)
-            elif record is not None:
-                return record
-
-    def _relist(self) -> None:
-        """Forget the list of names: something was put back at the head."""
-        self._names = []
-        self._pending_poll.forget()
 
     # -- working ------------------------------------------------------------------------------------
 
@@ -414,7 +384,7 @@ class Runner:
         if lost:
             self._limits.take(attempt)
             self._settler.put_back(record, event="phase_recovered", recovered=True)
-            self._relist()
+            self._intake.relist()
             return None
         if reason == "stopped":
             self._settle_stopped(attempt)
@@ -437,7 +407,7 @@ class Runner:
         if outcome.status == "limit" and self._options.config.lane.on_limit == "hold":
             self._note_left(record, call)
             self._limits.hold(attempt, outcome)
-            self._relist()
+            self._intake.relist()
             return None
         why = self._phases.lacks_handoff(attempt, outcome)
         if why is not None:
@@ -460,7 +430,7 @@ class Runner:
         self._limits.take(attempt)
         self._phases.keep_session(attempt, outcome)
         self._limits.hold(attempt, outcome)
-        self._relist()
+        self._intake.relist()
         return True
 
     def _settle_stopped(self, attempt: Attempt) -> None:
@@ -469,7 +439,7 @@ class Runner:
         self._limits.take(attempt)
         if over:
             self._settler.put_back(attempt.record, event="phase_aborted")
-            self._relist()
+            self._intake.relist()
         if over and attempt.decided:
             # That stop was meant for an earlier runner; this one was started after it.
             return
@@ -521,7 +491,7 @@ class Runner:
             give_up=not is_over(attempt.call),
         )
         if not parked:
-            self._relist()
+            self._intake.relist()
             return None
         self._parked = True
         self._completed += 1
@@ -550,7 +520,10 @@ class Runner:
 
     def _finish(self, record: Record, result: dict[str, Any], handoff: dict[str, Any] | None) -> None:
         self._lease.verify()
-        result = self._settler.finish(record, result, handoff)
+        goes_on = not (
+            self._stopping or self._handing_over or self._limits.full or self._paths.paused.exists()
+        )
+        result = self._settler.finish(record, result, handoff, then=self._intake.ahead if goes_on else None)
         self._completed += 1
         for claim in result.get("claims") or ():
             self._files.note("claim_unverified", record.envelope_id, **claim)
@@ -613,6 +586,7 @@ class Runner:
         if self._status_due and attempt is not None:
             self._write_status()
         if self._handing_over:
+            self._intake.give_back()
             raise _HandOver
         self._lease.verify()
         if self._control_poll.changed():

@@ -86,11 +86,16 @@ class Settler:
     # -- ends ---------------------------------------------------------------------------------------
 
     def finish(
-        self, record: Record, result: dict[str, Any], handoff: dict[str, Any] | None = None
+        self,
+        record: Record,
+        result: dict[str, Any],
+        handoff: dict[str, Any] | None = None,
+        *,
+        then: Callable[[Index], None] | None = None,
     ) -> dict[str, Any]:
         """Write ``result`` (and the handoff where one is wanted) and move the record to ``claimed/``.
 
-        Returns the result as written: ``done`` turns to ``failed`` when ``result_path`` cannot be written.
+        ``then`` is called while the queue is still held. Returns the result as written: ``done`` turns to ``failed`` when ``result_path`` cannot be written.
         """
         result = self._write_wanted(record, result, handoff)
         with self._files.queue.locked() as index:
@@ -98,6 +103,8 @@ class Settler:
             depth = index.state.counts.get("pending", 0)
             # A power cut that forgets this move leaves a record with its result: it is moved then.
             self._files.queue.shift_locked(index, record, "active", "claimed", durable=False)
+            if then is not None:
+                then(index)
         event = "lane_stopped" if result["status"] == "stopped" else f"phase_{result['status']}"
         self._files.note(
             event,
