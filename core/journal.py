@@ -31,6 +31,17 @@ class Journal:
         self._threads = threading.Lock()
         self._clock = clock
         self._known: tuple[int, int] | None = None
+        self._postponed: list[dict[str, Any]] = []
+
+    def postpone(self, event: str, subject: str, data: Mapping[str, Any]) -> None:
+        """Note an event, to be written with the next one or by :meth:`flush`; it keeps its time."""
+        with self._threads:
+            self._postponed.append(_line(event, subject, data, iso(self._clock.now_ms())))
+
+    def flush(self) -> None:
+        """Write what was postponed, if anything was."""
+        if self._postponed:
+            self.append_many([])
 
     def append(self, event: str, subject: str, data: Mapping[str, Any] | None = None) -> int:
         """Write one event and return its ``seq``; raises ``StorageError``."""
@@ -41,21 +52,13 @@ class Journal:
         with self._threads, storage.OsLock(self._flock, what="the journal"):
             size, seq, torn = self._last()
             now = iso(self._clock.now_ms())
-            lines = []
-            for event, subject, data in events:
+            lines = [*self._postponed, *(_line(*event, now) for event in events)]
+            for line in lines:
                 seq += 1
-                lines.append(
-                    {
-                        "seq": seq,
-                        "at": now,
-                        "event": event,
-                        "subject": subject,
-                        "data": data,
-                        "pid": os.getpid(),
-                    }
-                )
+                line["seq"] = seq
             block = (b"\n" if torn else b"") + strict_json.dump_lines(lines)
             storage.append(self._path, block)
+            self._postponed = []
             self._known = (size + len(block), seq)
             return seq
 
@@ -75,6 +78,10 @@ class Journal:
             if span >= size:
                 return size, 0, size > 0 and not block.endswith(b"\n")
             span *= 8
+
+
+def _line(event: str, subject: str, data: Mapping[str, Any], at: str) -> dict[str, Any]:
+    return {"seq": 0, "at": at, "event": event, "subject": subject, "data": data, "pid": os.getpid()}
 
 
 def read_block(path: Path, offset: int, length: int) -> bytes:

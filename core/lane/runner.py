@@ -154,7 +154,10 @@ class Runner:
 
     def _run_held(self) -> RunOutcome:
         try:
-            state = self._work()
+            try:
+                state = self._work()
+            finally:
+                self._files.journal.flush()
         except _HandOver:
             self._files.note("runner_handed_over", self._options.lane_id)
             return self._outcome("handed over")
@@ -226,6 +229,7 @@ class Runner:
                 self._intake.give_back()
             record = None if paused else self._intake.next()
             if record is None:
+                self._files.journal.flush()
                 if self._options.until_idle and not self._paths.paused.exists() and self._intake.used_up:
                     return "waiting"
                 children.reap()

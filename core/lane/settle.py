@@ -70,8 +70,16 @@ class LaneFiles:
 
     def note(self, event: str, subject: str, **data: Any) -> None:
         """Journal an event; what is ``None`` is left out."""
+        self._tell(self.journal.append, event, subject, data)
+
+    def note_with_next(self, event: str, subject: str, **data: Any) -> None:
+        """Like :meth:`note`; written with the next event, which follows at once, or by ``journal.flush()``."""
+        self._tell(self.journal.postpone, event, subject, data)
+
+    def _tell(self, write: Callable[[str, str, dict[str, Any]], object], *told: Any) -> None:
+        event, subject, data = told
         known = {key: value for key, value in data.items() if value is not None}
-        self.journal.append(event, subject, known)
+        write(event, subject, known)
         if self.listener is not None:
             self.listener(event, subject, known)
 
@@ -106,7 +114,9 @@ class Settler:
             if then is not None:
                 then(index)
         event = "lane_stopped" if result["status"] == "stopped" else f"phase_{result['status']}"
-        self._files.note(
+        # With a next phase at hand its beginning is written with this, after the waiting for the disk.
+        note = self._files.note if then is None else self._files.note_with_next
+        note(
             event,
             record.envelope_id,
             depth=depth,
