@@ -161,7 +161,7 @@ def create(path: Path, data: bytes, *, durable: bool = True, mode: int = FILE_MO
         sync_dir(path.parent)
 
 
-def write_new(path: Path, data: bytes, *, durable: bool, mode: int = FILE_MODE) -> None:
+def write_new(path: Path | str, data: bytes, *, durable: bool, mode: int = FILE_MODE) -> None:
     """Write a new file straight under its name, for folders nobody reads yet; no folder sync."""
     with _named(path):
         fd = os.open(path, _WRITE_NEW, mode)
@@ -338,7 +338,7 @@ def touch(path: Path, *, at_ns: int | None = None) -> None:
             os.utime(path, ns=(at_ns, at_ns))
 
 
-def open_log(path: Path, *, mode: int = FILE_MODE) -> int:
+def open_log(path: Path | str, *, mode: int = FILE_MODE) -> int:
     """A descriptor that appends to ``path``, for a process to write to; the caller closes it."""
     with _named(path):
         return os.open(path, _WRITE | os.O_CREAT | os.O_APPEND, mode)

@@ -73,6 +73,7 @@ class Call:
 
     def __init__(self, folder: Path, *, clock: Clock) -> None:
         self.folder = folder
+        self._root = str(folder)
         self._clock = clock
         self._pid: int | None = None
         self._strangers: Mapping[int, int] = {}
@@ -108,8 +109,8 @@ class Call:
         lock = storage.OsLock(call.lock_path, what=f"call {spec.call_id}")
         lock.acquire(5.0)
         try:
-            storage.write_new(call.folder / "call.json", _about(spec, now_ms), durable=False)
-            storage.write_new(call.prompt_path, spec.prompt, durable=False)
+            storage.write_new(f"{call._root}/call.json", _about(spec, now_ms), durable=False)
+            storage.write_new(f"{call._root}/prompt.txt", spec.prompt, durable=False)
             if call.ending() is None:
                 call._launch(spec, now_ms, lock.fileno())
         finally:
@@ -213,7 +214,7 @@ class Call:
 
     def ending(self) -> Ending | None:
         """Why somebody ends or ended this call; ``None`` if nobody did."""
-        value = _read(self.ending_path)
+        value = _read(f"{self._root}/ending.json")
         if value is None:
             return None
         at_ms = from_iso(value.get("at"))
@@ -345,9 +346,9 @@ class Call:
         own, theirs = socket.socketpair()
         self._line = own
         try:
-            opened.append(os.open(self.prompt_path, os.O_RDONLY | os.O_CLOEXEC))
-            opened.append(storage.open_log(self.stdout))
-            opened.append(storage.open_log(self.stderr))
+            opened.append(os.open(f"{self._root}/prompt.txt", os.O_RDONLY | os.O_CLOEXEC))
+            opened.append(storage.open_log(f"{self._root}/stdout.log"))
+            opened.append(storage.open_log(f"{self._root}/stderr.log"))
             self._strangers = strangers()
             self._pid = wrapper.spawn(
                 self.folder, spec.argv, spec.cwd, env, now_ms=now_ms, fds=(*opened, lock_fd, theirs.fileno())
@@ -376,7 +377,7 @@ class Call:
             return
         content = {**who.as_json(), "process_started_at": int(who.process_started_at)}
         try:
-            storage.write_new(self.folder / "process.json", strict_json.dump_bytes(content), durable=False)
+            storage.write_new(f"{self._root}/process.json", strict_json.dump_bytes(content), durable=False)
         except BaseException:
             self.abandon()
             raise
@@ -403,16 +404,16 @@ class Call:
         return named
 
     def _has_exit(self) -> bool:
-        return self.exit_path.exists()
+        return os.path.exists(f"{self._root}/exit.json")  # noqa: PTH110 - cheaper
 
     def _complete(self) -> bool:
         """Give a finished exit status its name where the wrapper died before it could."""
-        temporary = self.folder / wrapper.EXIT_TEMPORARY
+        temporary = f"{self._root}/{wrapper.EXIT_TEMPORARY}"
         written = _read(temporary)
         if written is None:
             return False
         try:
-            storage.move(temporary, self.exit_path, durable=False)
+            storage.move(temporary, f"{self._root}/exit.json", durable=False)
         except FileNotFoundError:
             return self._has_exit()
         except StorageError:
@@ -537,7 +538,7 @@ def _about(spec: CallSpec, now_ms: int) -> bytes:
     )
 
 
-def _read(path: Path, *, limit: int = _READ_LIMIT) -> dict[str, Any] | None:
+def _read(path: Path | str, *, limit: int = _READ_LIMIT) -> dict[str, Any] | None:
     """The object in ``path``; ``None`` if it is missing or not whole yet."""
     try:
         return strict_json.load_object(storage.read_bytes(path, limit=limit))

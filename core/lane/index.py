@@ -408,11 +408,11 @@ class Index:
         """Count a result that was just written."""
         self._count_result(status, 1)
         try:
-            state = (self._paths.results / name).stat()
+            state = os.stat(f"{self._paths.results}/{name}")
         except FileNotFoundError:
             return
         line = [name, state.st_mtime_ns, state.st_size, status]
-        storage.append(self._paths.ids / "outcomes.jsonl", strict_json.dump_bytes(line))
+        storage.append(f"{self._paths.ids}/outcomes.jsonl", strict_json.dump_bytes(line))
 
     def refresh_newest(self) -> None:
         """Look at ``pending/`` again after records left it at the end."""

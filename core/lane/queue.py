@@ -286,7 +286,7 @@ class Queue:
     def claim_locked(self, index: Index, name: str) -> Record | None:
         """Like :meth:`claim`, for a caller who holds the queue already."""
         try:
-            storage.move(self.paths.pending / name, self.paths.active / name, durable=False)
+            storage.move(f"{self.paths.pending}/{name}", f"{self.paths.active}/{name}", durable=False)
         except FileNotFoundError:
             return None
         index.moved("pending", "active")
@@ -305,7 +305,7 @@ class Queue:
 
     def rewrite(self, record: Record, folder: str = "active") -> None:
         """Write a record's changed contents under its name, durably."""
-        storage.write_atomic(self.paths.folder(folder) / record.name, record.as_bytes())
+        storage.write_atomic(f"{self.paths.root}/{folder}/{record.name}", record.as_bytes())
 
     def shift(self, record: Record, source: str, target: str, *, name: str | None = None) -> Record:
         """Move a record to another folder, under a new ``name`` if one is given; durable."""
@@ -324,9 +324,8 @@ class Queue:
     ) -> Record:
         """Like :meth:`shift`, for a caller who holds the queue already."""
         new_name = name or record.name
-        storage.move(
-            self.paths.folder(source) / record.name, self.paths.folder(target) / new_name, durable=durable
-        )
+        root = self.paths.root
+        storage.move(f"{root}/{source}/{record.name}", f"{root}/{target}/{new_name}", durable=durable)
         index.moved(source, target)
         if source == "active":
             self._memory.taken.discard(record.name)
