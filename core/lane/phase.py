@@ -90,9 +90,10 @@ class Attempt:
         return events
 
     def close(self) -> None:
-        """Let go of the log files."""
+        """Let go of the log files and of the call, which goes on if it has not ended."""
         self.out.close()
         self.err.close()
+        self.call.close()
 
 
 @dataclass(frozen=True, slots=True)

@@ -403,6 +403,35 @@ class TestWait:
         for argv in (("/bin/sh", "-c", "ls /dev/fd/4 2>&1"), ("ls", "/dev/fd/4")):
             assert calls.finish(calls.start(*argv)) != 0
 
+    def test_a_starter_that_follows_names_the_exit_status_and_no_program_does(self, calls: Calls) -> None:
+        call = calls.shell("exit 5")
+        assert call.wait(30)
+        assert json.loads((call.folder / "exit.json").read_text())["code"] == 5
+        assert not (call.folder / ".exit.json.tmp").exists()
+        until(lambda: not call.held())
+
+    def test_a_starter_that_does_not_listen_hides_no_end(self, calls: Calls) -> None:
+        call = calls.shell("exit 5")
+        other = Call.attach(calls.run_dir, call.call_id)
+        assert other.wait(30)
+        assert other.state() == "ended"
+        ended = other.exit()
+        assert ended is not None
+        assert ended.code == 5
+        assert not (call.folder / "exit.json").exists(), "the starter has said nothing yet"
+        assert call.held()
+        call.close()
+        until(lambda: (call.folder / "exit.json").exists() and not call.held())
+        assert Call.attach(calls.run_dir, call.call_id).exit() == ended
+
+    def test_one_whose_starter_does_not_listen_can_be_ended(self, calls: Calls) -> None:
+        call = calls.shell("echo; sleep 60")
+        calls.said(call)
+        other = Call.attach(calls.run_dir, call.call_id)
+        assert other.end("killed", "test").ended
+        assert other.state() == "ended"
+        assert not other.held()
+
     def test_what_waited_for_the_line_is_told_the_end_by_a_program_left_running(self, calls: Calls) -> None:
         call = calls.shell("sleep 60 & echo $!")
         assert call.wait(30)
