@@ -33,6 +33,7 @@ def _node(node: Node) -> dict[str, Any]:
         "risk": node.risk.level,
         "level": node.level,
         "route": node.route,
+        "engine": node.engine or next(iter(node.maker.backend_preference), None),
         "makers": node.maker.worker_count,
         "checkers": node.checker.worker_count,
         "files": node.owner_scope.files[:PATHS],
@@ -40,7 +41,7 @@ def _node(node: Node) -> dict[str, Any]:
         "gates": node.gates.all[:GATES],
         "budget": {key: budget[key] for key in _BUDGET if budget.get(key) is not None},
     }
-    return {key: value for key, value in found.items() if value not in ([], "")}
+    return {key: value for key, value in found.items() if value not in ([], "", None)}
 
 
 def progress_of(event: str, progress: Progress | None) -> dict[str, Any]:

@@ -40,6 +40,8 @@ class LoopRow:
     iteration: int = 0
     max_iterations: int = 0
     level: str = ""
+    engine: str | None = None
+    """Who made it, once it has ended; before that who is planned to."""
     risk: str = "low"
     risk_reasons: tuple[str, ...] = ()
     route: str = ""
@@ -306,6 +308,7 @@ class MissionReader:
             iteration=_int(state.get("iteration")),
             max_iterations=_int(budget.get("max_iterations")),
             level=str(node.get("level") or ""),
+            engine=_engine(node, proof if ended else {}),
             risk=str(risk.get("level") or "low"),
             risk_reasons=texts(risk.get("reasons")),
             route=str(node.get("route") or ""),
@@ -458,6 +461,13 @@ def _workers(progress: dict[str, Any], proof: dict[str, Any]) -> int:
         return _int(progress.get("makers_used")) + _int(progress.get("checkers_used"))
     results = (_dict(proof.get(name)) for name in ("maker_result", "checker_result"))
     return sum(_int(result.get("worker_count")) for result in results)
+
+
+def _engine(node: dict[str, Any], proof: dict[str, Any]) -> str | None:
+    preferred = _dict(node.get("maker")).get("backend_preference")
+    planned = preferred[0] if isinstance(preferred, list) and preferred else None
+    made = _dict(proof.get("maker_result")).get("backend")
+    return _text(made) or _text(node.get("engine")) or _text(planned)
 
 
 def _selected(node: dict[str, Any]) -> tuple[str, ...]:

@@ -172,6 +172,7 @@ def planned(mission_id: str, loop_id: str, node: Mapping[str, Any], known: LoopR
         row,
         title=_text(node.get("title")) or row.title,
         level=_text(node.get("level")) or row.level,
+        engine=_text(node.get("engine")) or row.engine,
         risk=_text(node.get("risk")) or row.risk,
         route=_text(node.get("route")) or row.route,
         files=_texts(node.get("files")),

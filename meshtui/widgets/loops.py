@@ -9,6 +9,7 @@ from textual.message import Message
 
 from meshtui.commands import key_of
 from meshtui.core.mesh.view import LoopRow, MissionView
+from meshtui.core.models.envelope import ENGINES
 from meshtui.filters import Field, Fields
 from meshtui.status import LOOP_MARKS, PHASE_WORDS, RISK_LOOKS, loop_mark, mission_mark
 from meshtui.text import clean, cut_end, cut_middle, stopwatch
@@ -211,6 +212,12 @@ LOOPS = Fields(
                 **{mark.word: status for status, mark in LOOP_MARKS.items()},
                 **{status: status for status in LOOP_MARKS},
             },
+        ),
+        Field(
+            "engine",
+            "choice",
+            lambda row, now: row.engine or "none",
+            {engine: engine for engine in (*ENGINES, "none")},
         ),
         Field("phase", "text", lambda row, now: (row.phase or "", phase_of(row))),
         Field("risk", "choice", lambda row, now: row.risk, {risk: risk for risk in RISKS}),

@@ -156,12 +156,26 @@ async def test_loops_are_filtered_too() -> None:
         await it.press("slash", *"risk:crit budget>80%")
         table = it.lane.query_one(LoopTable)
         assert [row.key for row in table.rows] == ["m7/loop-auth"]
-        await it.press(*" engine:x")
-        assert "loops have no engine" in says(it)
+        await it.press(*" story:x")
+        assert "loops have no story" in says(it)
         assert len(it.lane.query_one(QueueTable).rows) == 3
         await it.press("enter", "escape")
         assert len(table.rows) == len(mission().loops)
         assert all(not bar.display for bar in it.lane.query(FilterBar))
+
+
+async def test_loops_are_filtered_by_their_engine() -> None:
+    made = mission()
+    loops = (replace(made.loops[0], engine="codex"), *made.loops[1:])
+    async with console(with_missions(lane(3), replace(made, loops=loops))) as it:
+        await it.press("tab", "tab", "tab")
+        it.lane.look_at("loops")
+        it.lane.focus_list()
+        await it.press("slash", *"engine:codex")
+        table = it.lane.query_one(LoopTable)
+        assert [row.key for row in table.rows] == [loops[0].key]
+        await it.press(*["backspace"] * len("codex"), *"none")
+        assert [row.key for row in table.rows] == [row.key for row in loops[1:]]
 
 
 # -- order -------------------------------------------------------------------------------------------------

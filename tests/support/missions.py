@@ -85,7 +85,7 @@ def node(
                 "directories": [name.rstrip("/") for name in entries if name.endswith("/")],
             },
             "budget": {"max_wall_ms": 60_000, "max_model_calls": 40, **budget},
-            "maker": {"worker_count": makers},
+            "maker": {"worker_count": makers, "backend_preference": ["command"]},
             "checker": {"worker_count": checkers},
             "gates": {"local": list(gates), "integration": list(merged)},
             "dependencies": list(after),

@@ -36,6 +36,7 @@ def agree(shown: MissionView, replayed: MissionView) -> None:
             row.risk,
             row.level,
         )
+        assert mine.engine == row.engine == "command"
         assert (mine.makers, mine.checkers, mine.max_iterations) == (
             row.makers,
             row.checkers,
