@@ -78,6 +78,9 @@ class DetailPane(PartsPane):
     def follows(self) -> bool:
         return self.part == "output"
 
+    def live(self) -> bool:
+        return self.output is None or self.output.live
+
     def tabs(self) -> Sequence[TabSpec]:
         gates = ""
         if self.detail is not None and self.detail.handoff:

@@ -99,6 +99,9 @@ class LoopPane(PartsPane):
     def follows(self) -> bool:
         return self.part == "log"
 
+    def live(self) -> bool:
+        return self.row is None or not self.row.ended
+
     def tabs(self) -> Sequence[TabSpec]:
         row = self.row
         files = gates = ""

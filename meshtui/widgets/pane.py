@@ -118,6 +118,10 @@ class PartsPane(Vertical):
         """Whether the text is followed at its end."""
         return False
 
+    def live(self) -> bool:
+        """Whether what is shown may still get longer."""
+        return True
+
     # Parts
 
     def choose(self, part: str) -> None:
@@ -149,6 +153,7 @@ class PartsPane(Vertical):
             self.prose.show_doc(doc, follows=self.follows(), top=top)
         else:
             self.prose.show(self.items(), follows=self.follows(), top=top)
+        self._say()
 
     # Over a part
 
@@ -278,7 +283,7 @@ class PartsPane(Vertical):
         if len(doc) > LONG_TEXT:
             at = (prose.pointer if doc.pointed else prose.top[0]) + 1
             said.append(f"line {number(at)} of {number(len(doc))}")
-        if doc.grows and len(doc) > prose.page:
+        if doc.grows and len(doc) > prose.page and self.live():
             said.append("● following" if prose.follows else "f follows")
         marked = prose.marked
         if marked is not None:

@@ -64,6 +64,16 @@ def numbered(count: int) -> str:
     return "".join(f"line {number} of the log\n" for number in range(1, count + 1))
 
 
+async def test_nothing_is_followed_in_the_output_of_what_has_ended(tmp_path: Path) -> None:
+    call = call_in(tmp_path / "c")
+    call.stdout.write_text(numbered(200))
+    async with reading(replace(call, state="ended")) as it:
+        await it.until_shown("line 200 of the log")
+        await it.until(lambda: "follow" not in said(it))
+        await it.press("k")
+        assert "follow" not in said(it)
+
+
 async def test_a_log_is_followed_until_it_is_scrolled_up_and_again_from_its_end(tmp_path: Path) -> None:
     call = call_in(tmp_path / "c")
     call.stdout.write_text(numbered(200))
