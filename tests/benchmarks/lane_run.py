@@ -1,8 +1,10 @@
 """A lane of commands that do nothing: what the lane itself costs.
 
-The disk and the processors of a busy machine change from second to second, so one runner works the lane and
-is stopped after every few envelopes for as many floors and bare starts as those may cost. What a runner's
-process takes to start and to end is shared among the lane's envelopes and added to each.
+The figure is that of whole ``meshtui lane`` processes, with floors and bare starts measured before and after each.
+The disk and the processors of a busy machine change from second to second, so beside it stands the same in
+pieces: one runner works the lane and is stopped after every few envelopes for as many floors and bare starts as
+those may cost. Every piece begins with what these leave of the caches, so it costs a little more; what a
+runner's process takes to start and to end is shared among the lane's envelopes and added to each.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from tests.benchmarks.table import Row
 from tests.benchmarks.timing import Floor, Samples, bare_start, meshtui, timed
 
 FLOORS, STARTS = 5, 3
+LANES = 5
 
 
 class Pieces:
@@ -60,25 +63,48 @@ def measure(folder: Path, *, quick: bool) -> list[Row]:
         (a + start_up) / b for a, b in zip(pieces.each.seconds, pieces.budget.seconds, strict=True)
     )
     return [
+        _whole(folder, 1 if quick else LANES, size),
         Row(
-            f"no-op envelope / ({FLOORS} floors + {STARTS} bare starts), lane of {size:,}",
+            f"the same in pieces of {piece}, measured in turn",
             statistics.median(ratios),
             "x",
-            1.0,
+            None,
             f"envelope {pieces.each} and {start_up * 1000:.2f} ms of the start; may cost {pieces.budget}; "
             f"floor {pieces.floors}; start {pieces.starts}; "
             f"middle half of the ratios {ratios[len(ratios) // 4]:.2f} to {ratios[-1 - len(ratios) // 4]:.2f}",
         ),
-        _whole(folder, size),
     ]
 
 
-def _whole(folder: Path, size: int) -> Row:
-    run_dir, lane = make_lane(folder / "whole")
-    with unsynced():
-        lane.enqueue_many([phase(index) for index in range(size)])
-    seconds = timed(lambda: meshtui(*_lane(run_dir.root)))
-    return Row(f"a whole meshtui lane of {size:,}, an envelope", seconds / size * 1000, "ms")
+def _whole(folder: Path, lanes: int, size: int) -> Row:
+    """Whole lanes, each against what was measured just before and just after it."""
+    floor = Floor(folder / "floor-whole")
+    count = min(size, 100)
+    floors, starts, each, ratios = Samples(), Samples(), Samples(), []
+
+    def may_cost() -> float:
+        of_floors = [timed(floor) for _ in range(count)]
+        of_starts = [timed(bare_start) for _ in range(count)]
+        floors.seconds += of_floors
+        starts.seconds += of_starts
+        return FLOORS * statistics.mean(of_floors) + STARTS * statistics.mean(of_starts)
+
+    for number in range(lanes):
+        run_dir, lane = make_lane(folder / f"whole-{number}")
+        with unsynced():
+            lane.enqueue_many([phase(index) for index in range(size)])
+        before = may_cost()
+        took = timed(lambda root=run_dir.root: meshtui(*_lane(root))) / size  # type: ignore[misc]
+        each.add(took)
+        ratios.append(2 * took / (before + may_cost()))
+    return Row(
+        f"no-op envelope / ({FLOORS} floors + {STARTS} bare starts), whole lanes of {size:,}",
+        statistics.median(ratios),
+        "x",
+        1.0,
+        f"envelope {each}; floor {floors}; start {starts}; {lanes} lanes: "
+        + ", ".join(f"{ratio:.2f}" for ratio in ratios),
+    )
 
 
 def _lane(root: Path) -> tuple[str, ...]:
