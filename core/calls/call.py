@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import select
 import signal
 import socket
@@ -24,6 +23,7 @@ from meshtui.core import identity, storage, strict_json
 from meshtui.core.calls import wrapper
 from meshtui.core.calls.children import children
 from meshtui.core.calls.ending import GRACE, WRAPPER, Ender, EndReport
+from meshtui.core.calls.files import CALL_ID, CallExit, about_bytes, check_spec, exit_in, read_object
 from meshtui.core.calls.processes import Circle, Member, find, started_ms, strangers
 from meshtui.core.calls.spec import CALL_ID_VARIABLE, CallSpec
 from meshtui.core.clock import Clock, SystemClock, from_iso, iso
@@ -34,10 +34,8 @@ from meshtui.core.run_dir import RunDir
 CallState = Literal["starting", "running", "ended", "lost"]
 EndReason = Literal["deadline", "killed", "stopped", "budget", "limit", "output"]
 
-_CALL_ID = re.compile(r"\d{1,20}-[A-Za-z0-9._-]{0,80}-(?:run|maker|checker|arbiter|gate)-[0-9a-f]{8}")
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
-_READ_LIMIT = 1 << 16
 _LOOKS = 50
 _REAPED_WITHIN = 0.1
 _UNHEARD = 0.25
@@ -48,15 +46,6 @@ class Wakeable(Protocol):
     """Something with a descriptor that turns readable to interrupt a wait, e.g. a ``Waker``."""
 
     def fileno(self) -> int: ...
-
-
-@dataclass(frozen=True, slots=True)
-class CallExit:
-    """How the program ended."""
-
-    code: int
-    """As the shell reports it: 128+n may mean signal n."""
-    ended_at_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +89,7 @@ class Call:
         :class:`StorageError`. A program that cannot be executed ends its call with 126 or 127.
         """
         clock = clock or SystemClock()
-        _check(spec)
+        check_spec(spec)
         calls = Path(os.path.abspath(run_dir.calls))  # noqa: PTH100 - resolve() would follow symlinks
         storage.make_dirs(calls)
         call = cls(calls / spec.call_id, clock=clock)
@@ -109,7 +98,7 @@ class Call:
         lock = storage.OsLock(call.lock_path, what=f"call {spec.call_id}")
         lock.acquire(5.0)
         try:
-            storage.write_new(f"{call._root}/call.json", _about(spec, now_ms), durable=False)
+            storage.write_new(f"{call._root}/call.json", about_bytes(spec, now_ms), durable=False)
             storage.write_new(f"{call._root}/prompt.txt", spec.prompt, durable=False)
             if call.ending() is None:
                 call._launch(spec, now_ms, lock.fileno())
@@ -139,7 +128,7 @@ class Call:
 
         Raises :class:`InvalidInput` for what is not a call's name.
         """
-        if not _CALL_ID.fullmatch(call_id):
+        if not CALL_ID.fullmatch(call_id):
             raise InvalidInput(f"not a call: {call_id!r}", field="call")
         return cls(
             Path(os.path.abspath(run_dir.calls)) / call_id,  # noqa: PTH100 - resolve() would follow symlinks
@@ -178,12 +167,12 @@ class Call:
 
     def about(self) -> dict[str, Any] | None:
         """``call.json``; ``None`` if it is missing or damaged."""
-        return _read(self.folder / "call.json", limit=strict_json.MAX_BYTES)
+        return read_object(self.folder / "call.json", limit=strict_json.MAX_BYTES)
 
     def process(self) -> ProcessIdentity | None:
         """The wrapper's identity, ``None`` until it is written down."""
         if self._who is None:
-            self._who = ProcessIdentity.from_json(_read(self.folder / "process.json"))
+            self._who = ProcessIdentity.from_json(read_object(self.folder / "process.json"))
         return self._who
 
     def state(self) -> CallState:
@@ -209,12 +198,14 @@ class Call:
     def exit(self) -> CallExit | None:
         """How the program ended; ``None`` while it runs, and where that is not known."""
         if self._exit is None:
-            self._exit = _exit_in(_read(self.exit_path) or _read(self.folder / wrapper.EXIT_TEMPORARY) or {})
+            self._exit = exit_in(
+                read_object(self.exit_path) or read_object(self.folder / wrapper.EXIT_TEMPORARY) or {}
+            )
         return self._exit
 
     def ending(self) -> Ending | None:
         """Why somebody ends or ended this call; ``None`` if nobody did."""
-        value = _read(f"{self._root}/ending.json")
+        value = read_object(f"{self._root}/ending.json")
         if value is None:
             return None
         at_ms = from_iso(value.get("at"))
@@ -409,7 +400,7 @@ class Call:
     def _complete(self) -> bool:
         """Give a finished exit status its name where the wrapper died before it could."""
         temporary = f"{self._root}/{wrapper.EXIT_TEMPORARY}"
-        written = _read(temporary)
+        written = read_object(temporary)
         if written is None:
             return False
         try:
@@ -419,7 +410,7 @@ class Call:
         except StorageError:
             # A disk that cannot be written can still be read: exit() finds it there.
             return True
-        self._exit = self._exit or _exit_in(written)
+        self._exit = self._exit or exit_in(written)
         return True
 
     def _settled(self) -> ProcessIdentity | None:
@@ -499,59 +490,6 @@ class Call:
 
     def _reap(self) -> None:
         children.reap()
-
-
-def _check(spec: CallSpec) -> None:
-    if not _CALL_ID.fullmatch(spec.call_id):
-        raise InvalidInput(f"not a call's name: {spec.call_id!r}", field="call")
-    if not spec.argv or not spec.argv[0] or spec.argv[0].startswith("-"):
-        raise InvalidInput("the command names no program", field="argv")
-    if not spec.cwd.is_absolute():
-        raise InvalidInput(f"the working directory is not absolute: {str(spec.cwd)!r}", field="cwd")
-    text = "\n".join([*spec.argv, str(spec.cwd), *spec.env.keys(), *spec.env.values()])
-    try:
-        hostile = b"\0" in os.fsencode(text)
-    except UnicodeEncodeError:
-        hostile = True
-    if hostile:
-        raise InvalidInput("a command, working directory or variable holds a NUL or half a character")
-    if not spec.cwd.is_dir():
-        raise InvalidInput(
-            f"no such working directory: {str(spec.cwd)!r}; make it or name another", field="cwd"
-        )
-
-
-def _about(spec: CallSpec, now_ms: int) -> bytes:
-    return strict_json.dump_bytes(
-        {
-            "call_id": spec.call_id,
-            "subject": spec.subject,
-            "role": spec.role,
-            "engine": spec.engine,
-            "argv": list(spec.argv),
-            "cwd": str(spec.cwd),
-            "session_id": spec.session_id,
-            "attempt": spec.attempt,
-            "started_at": iso(now_ms),
-            "deadline_at": None if spec.deadline_at_ms is None else iso(spec.deadline_at_ms),
-        }
-    )
-
-
-def _read(path: Path | str, *, limit: int = _READ_LIMIT) -> dict[str, Any] | None:
-    """The object in ``path``; ``None`` if it is missing or not whole yet."""
-    try:
-        return strict_json.load_object(storage.read_bytes(path, limit=limit))
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError, InvalidInput):
-        return None
-
-
-def _exit_in(value: Mapping[str, Any]) -> CallExit | None:
-    """What ``exit.json`` says, ``None`` if it does not say how the program ended."""
-    code, ended = value.get("code"), from_iso(value.get("ended_at"))
-    if isinstance(code, int) and not isinstance(code, bool) and ended is not None:
-        return CallExit(code, ended)
-    return None
 
 
 def _other_boot(who: ProcessIdentity) -> bool:
