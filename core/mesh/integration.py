@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meshtui.core import storage, strict_json
@@ -224,6 +224,7 @@ class IntegrationRuntime:
         gates += [gate for each in others for gate in (*each.integration, *each.final)]
         real = [gate for gate in dict.fromkeys(gates) if gate not in BUILTIN]
         if not real:
+            self._refuse_unjudged(())
             return
         self._checkpoints.log("loop_gate_started", "running")
         assert self._progress.candidate is not None
@@ -239,6 +240,20 @@ class IntegrationRuntime:
         )
         if not report.ok:
             raise LoopBlocked(*[" ".join(text.split())[:300] for text in report.findings])
+        self._refuse_unjudged(report.passed)
+
+    def _refuse_unjudged(self, passed: Sequence[str]) -> None:
+        """Block what two loops did to one file unless a gate has passed on both: a clean merge may still be wrong."""
+        shared = self._merge.get("same_file_changes")
+        if passed or not isinstance(shared, dict) or not shared:
+            return
+        (path, loops), more = next(iter(sorted(shared.items()))), len(shared) - 1
+        mission = self._context.plan.mission_id
+        raise LoopBlocked(
+            f"merge: {path}{f' and {more} more' if more else ''} was changed by {' and '.join(loops)}, and no gate "
+            "checks the merged result; add one with stage = integration to meshtui.toml and to "
+            f"{self._node.loop_id} (meshtui plan {mission} --edit), then: meshtui resume {mission}"
+        )
 
     # -- judging ------------------------------------------------------------------------------------
 

@@ -39,6 +39,8 @@ from meshtui.core.models.mesh import (
 )
 
 INTEGRATION = "loop-integration"
+NO_LOCAL_GATE = ": no local gate, only its checkers judge it; add [gates.<id>]"
+NO_MERGED_GATE = ": no gate checks the merged result; add one with stage = integration"
 BRANCH_PREFIX = "meshtui-loops"
 MAX_REQUEST = 200_000
 PARALLELISMS: tuple[Parallelism, ...] = ("safe", "balanced", "extreme")
@@ -324,6 +326,23 @@ def _order(nodes: Sequence[Node], chosen: Selection, ids: Mapping[str, str]) -> 
     return told
 
 
+def lacking_gates(nodes: Sequence[Node]) -> list[str]:
+    """A warning for each loop that no gate judges, and for a merge that none does."""
+    found = [
+        f"{node.loop_id}{NO_LOCAL_GATE}"
+        for node in nodes
+        if node.route != INTEGRATION_ROUTE and not node.gates.local
+    ]
+    integration = nodes[-1]
+    return found if integration.gates.integration else [*found, f"{integration.loop_id}{NO_MERGED_GATE}"]
+
+
+def refreshed_warnings(warnings: Sequence[str], nodes: Sequence[Node]) -> list[str]:
+    """The ``warnings`` of a plan whose loops were edited."""
+    kept = [text for text in warnings if not text.endswith((NO_LOCAL_GATE, NO_MERGED_GATE))]
+    return [*kept, *(lacking_gates(nodes) if nodes else ())]
+
+
 def _warnings(nodes: Sequence[Node], config: Config, detected: DetectedGates) -> list[str]:
     found = []
     for node in nodes:
@@ -331,13 +350,8 @@ def _warnings(nodes: Sequence[Node], config: Config, detected: DetectedGates) ->
         if strange:
             names = ", ".join(plain(name) for name in strange)
             found.append(f"{node.loop_id}: gate {names} is not configured and will fail; add [gates.<id>]")
-        if node.route != INTEGRATION_ROUTE and not node.gates.local:
-            found.append(f"{node.loop_id}: no local gate, only its checkers judge it; add [gates.<id>]")
+    found += lacking_gates(nodes)
     integration = nodes[-1]
-    if not integration.gates.integration:
-        found.append(
-            f"{integration.loop_id}: no gate checks the merged result; add one with stage = integration"
-        )
     scripts = [
         name for name in integration.gates.integration if name.startswith(("npm-", "pnpm-", "yarn-", "bun-"))
     ]

@@ -24,7 +24,7 @@ from meshtui.core.mesh.integration import ARBITER
 from meshtui.core.mesh.mission import MissionOptions, MissionOutcome, MissionRunner
 from meshtui.core.mesh.paths import MissionPaths
 from meshtui.core.mesh.places import mission_places, worktrees_of
-from meshtui.core.mesh.planner import PlanRequest, plan
+from meshtui.core.mesh.planner import PlanRequest, plan, refreshed_warnings
 from meshtui.core.mesh.validate import MESHTUI, check_plan
 from meshtui.core.models.mesh import ENDED, Handoff, Parallelism, Plan, is_mesh_id
 from meshtui.core.run_dir import RunDir
@@ -133,11 +133,17 @@ def broken(made: Plan) -> list[str]:
 
 
 def edited_plan(paths: MissionPaths) -> Plan:
-    """A plan that somebody edited, checked again: its file lists the blockers it has now."""
+    """A plan that somebody edited, checked again: its file lists the blockers and warnings it has now."""
     made = load_plan(paths)
-    found = check_plan(made)
-    if found != made.blockers and made.planner.get("made_by") == MESHTUI:
+    if made.planner.get("made_by") != MESHTUI:
+        return made
+    found, told = check_plan(made), made.options.get("warnings")
+    warnings = (
+        refreshed_warnings([str(text) for text in told], made.graph.nodes) if isinstance(told, list) else told
+    )
+    if found != made.blockers or warnings != told:
         made.blockers = found
+        made.options["warnings"] = warnings
         write_json(paths.plan, made.as_json())
     return made
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import stat
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -140,6 +142,30 @@ def test_a_plan_that_was_broken_from_the_start_can_be_mended(
     assert made["blockers"] == []
     assert json.loads(plan_file(bench).read_text())["blockers"] == []
     assert meshtui(bench.run_dir.root, "run", "m2")["state"] == "done"
+
+
+def test_a_gate_that_was_added_is_not_missed_any_more(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(made: object) -> list[str]:
+        assert isinstance(made, dict)
+        return [text for text in made["options"]["warnings"] if " gate" in text]
+
+    before = missing(meshtui(bench.run_dir.root, "plan", REQUEST, "--mission", "m2"))
+    assert len(before) == 2
+    assert (
+        before[-1] == "loop-integration: no gate checks the merged result; add one with stage = integration"
+    )
+    bench.gate("both", "true", stage="integration")
+    bench.configure()
+    script = """
+        import json, sys
+        plan = json.load(open(sys.argv[-1]))
+        plan["graph"]["nodes"][-1]["gates"]["integration"] = ["both"]
+        json.dump(plan, open(sys.argv[-1], "w"))
+    """
+    (bench.tmp / "add.py").write_text(textwrap.dedent(script))
+    monkeypatch.setenv("EDITOR", editor(bench, f'{sys.executable} {bench.tmp}/add.py "$file"'))
+    assert missing(meshtui(bench.run_dir.root, "plan", "m2", "--edit")) == before[:-1]
+    assert missing(json.loads(plan_file(bench).read_text())) == before[:-1]
 
 
 def test_everything_of_the_wrong_kind_is_told_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:

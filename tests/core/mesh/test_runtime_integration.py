@@ -50,13 +50,38 @@ def test_attempts_are_recorded(bench: Bench) -> None:
 
 def test_the_same_file_merges_cleanly(bench: Bench) -> None:
     bench.commands(edits(a="sed -i '2s/.*/AAA/' long.txt", b="sed -i '35s/.*/BBB/' long.txt"))
-    bench.plan(node("loop-a", "long.txt"), node("loop-b", "long.txt", after=["loop-a"]))
+    bench.gate("both", "grep -q AAA long.txt && grep -q BBB long.txt", stage="integration")
+    bench.plan(node("loop-a", "long.txt"), node("loop-b", "long.txt", after=["loop-a"]), gates=["both"])
     assert bench.run().state == "done", bench.proof()
     assert merge(bench)["same_file_changes"] == {"long.txt": ["loop-a", "loop-b"]}
     assert "AAA" in bench.result("long.txt")
     assert "BBB" in bench.result("long.txt")
     assert [item["strategy"] for item in merge(bench)["merge_attempts"]["loop-b"]] == ["apply", "apply_3way"]  # type: ignore[index]
     assert bench.mismatches() == []
+
+
+@pytest.mark.parametrize("gate", ["none", "skipped"])
+def test_the_same_file_blocks_where_no_gate_judges_the_merge(gate: str, bench: Bench) -> None:
+    bench.commands(edits(a="sed -i '2s/.*/AAA/' long.txt", b="sed -i '35s/.*/BBB/' long.txt"))
+    loops = (node("loop-a", "long.txt"), node("loop-b", "long.txt", after=["loop-a"]))
+    bench.gate("both", "grep -q AAA long.txt && grep -q BBB long.txt", stage="integration", when=["*.py"])
+    bench.plan(*loops, gates=[] if gate == "none" else ["both"])
+    assert bench.run().state == "bad"
+    (blocker,) = bench.state(INTEGRATION).blockers
+    assert blocker.startswith(
+        "merge: long.txt was changed by loop-a and loop-b, and no gate checks the merged result; "
+    )
+    assert f"meshtui plan {MISSION} --edit" in blocker
+    assert blocker.endswith(f"meshtui resume {MISSION}")
+    assert git(bench.repo, "branch", "--list", f"meshtui/{MISSION}") == ""
+    # The way out: the loops are kept, the gate is added, the rest goes on.
+    bench.gate("both", "grep -q AAA long.txt && grep -q BBB long.txt", stage="integration")
+    plan = json.loads(bench.paths.plan.read_text())
+    plan["graph"]["nodes"][-1]["gates"]["integration"] = ["both"]
+    bench.paths.plan.write_text(json.dumps(plan))
+    assert bench.run().state == "done", bench.proof()
+    assert len(bench.calls("maker")) == 2
+    assert "BBB" in bench.result("long.txt")
 
 
 def test_a_conflict_blocks_without_a_trace(bench: Bench) -> None:
