@@ -233,7 +233,7 @@ class TestStart:
         calls.work.rmdir()
         with pytest.raises(InvalidInput, match="no such working directory"):
             calls.start("true")
-        monkeypatch.setattr(call_module, "_check", lambda spec: None)
+        monkeypatch.setattr(call_module, "check_spec", lambda spec: None)
         call = calls.start("true")
         assert calls.finish(call) == 126
         assert b"work" in call.stderr.read_bytes()
