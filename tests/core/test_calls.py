@@ -28,6 +28,7 @@ from meshtui.core.calls import (
     scrubbed_environment,
 )
 from meshtui.core.calls import call as call_module
+from meshtui.core.calls import wrapper as wrapper_module
 from meshtui.core.calls.processes import Member
 from meshtui.core.calls.wrapper import resolve
 from meshtui.core.clock import from_iso
@@ -403,12 +404,24 @@ class TestWait:
         for argv in (("/bin/sh", "-c", "ls /dev/fd/4 2>&1"), ("ls", "/dev/fd/4")):
             assert calls.finish(calls.start(*argv)) != 0
 
-    def test_a_starter_that_follows_names_the_exit_status_and_no_program_does(self, calls: Calls) -> None:
+    @pytest.mark.parametrize("follows", [True, False])
+    def test_mv_is_started_only_where_the_starter_does_not_follow(
+        self, follows: bool, calls: Calls, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = calls.work / "asked"
+        mover = calls.work / "mover"
+        mover.write_text(f'#!/bin/sh\necho x >> {asked}\nexec mv "$@"\n')
+        mover.chmod(0o755)
+        monkeypatch.setattr(wrapper_module, "_mv", lambda: str(mover))
         call = calls.shell("exit 5")
-        assert call.wait(30)
+        if follows:
+            assert call.wait(30)
+        else:
+            call.close()
+        until(lambda: (call.folder / "exit.json").exists() and not call.held())
         assert json.loads((call.folder / "exit.json").read_text())["code"] == 5
         assert not (call.folder / ".exit.json.tmp").exists()
-        until(lambda: not call.held())
+        assert asked.exists() is not follows
 
     def test_a_starter_that_does_not_listen_hides_no_end(self, calls: Calls) -> None:
         call = calls.shell("exit 5")
